@@ -12,12 +12,20 @@ const START_TIMEOUT_MS = timeLimit(20_000);
 const POLL_MS = 20;
 /** Longest wait for the pid file of a daemon that answers, in `ms`. */
 const PID_TIMEOUT_MS = timeLimit(2000);
+/** Longest wait for a daemon's answer to a probe, in `ms`. */
+const PROBE_TIMEOUT_MS = timeLimit(2000);
+/** Longest wait for a daemon's end after SIGTERM, in `ms`. */
+const STOP_TIMEOUT_MS = timeLimit(15_000);
 /** Longest path of a Unix socket, in `bytes`; kernels accept 103 to 107. */
 const SOCKET_PATH_MAX = 100;
 /** End of a log searched for the reason of a failed start, in `bytes`. */
 const LOG_TAIL = 4096;
 /** Disk space a daemon needs for its small files, in `bytes`. */
 const PROBE_BYTES = 16 * 1024;
+
+export type Daemon = "service" | "gateway";
+/** Programs of a home that have a file with their pid. */
+type PidOwner = Daemon | "tray";
 
 /** Client of the running gateway, and the daemons started for it. */
 export interface StartResult {
@@ -197,15 +205,6 @@ async function findFullDisk(...folders: string[]): Promise<string | undefined> {
     }
   }
 }
-
-/** Longest wait for a daemon's answer to a probe, in `ms`. */
-const PROBE_TIMEOUT_MS = timeLimit(2000);
-/** Longest wait for a daemon's end after SIGTERM, in `ms`. */
-const STOP_TIMEOUT_MS = timeLimit(15_000);
-
-export type Daemon = "service" | "gateway";
-/** Programs of a home that have a file with their pid. */
-type PidOwner = Daemon | "tray";
 
 /** Tests whether the service answers on its socket. */
 export async function serviceAnswers(place: Home): Promise<boolean> {

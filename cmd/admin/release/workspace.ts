@@ -68,9 +68,11 @@ function mark(word: string, status: Status, summary: string): Command {
       const channel = channelOf(args);
       await Workspace.change(dir, (workspace) => markRelease(workspace, channel, version, status));
       if (args.has("json")) await printJson({ channel, version, status });
-      else {await print(
+      else {
+        await print(
           `${channel} ${version} is ${status} once it is signed and published: ${PROGRAM} release sign ${dir}`,
-        );}
+        );
+      }
       return 0;
     },
   };

@@ -97,9 +97,9 @@ export const command: Command = {
         });
       });
       note(`wrote ${path}`);
-    } else {await (args.has("json") || !Deno.stdout.isTerminal()
-        ? printJson(report)
-        : print(formatReport(report)));}
+    } else {
+      await (args.has("json") || !Deno.stdout.isTerminal() ? printJson(report) : print(formatReport(report)));
+    }
     return 0;
   },
 };

@@ -360,9 +360,11 @@ async function ask(args: Arguments): Promise<number> {
     }
     if (args.has("json")) {
       await printJson(QUESTIONS.map(({ name, value, about }) => ({ name, value, about })));
-    } else {await print(
+    } else {
+      await print(
         table(["QUESTION", "VALUE", ""], QUESTIONS.map((each) => [each.name, each.value ?? "", each.about])),
-      );}
+      );
+    }
     return 0;
   }
   const question = findQuestion(name);

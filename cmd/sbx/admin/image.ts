@@ -239,9 +239,11 @@ async function build(args: Arguments): Promise<number> {
   const profile = await loadProfile(home(), args.words[0]);
   const built = await buildProfileImage(profile, archOf(args));
   if (args.has("json")) await printJson(built);
-  else {await print(
+  else {
+    await print(
       `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,
-    );}
+    );
+  }
   return 0;
 }
 

@@ -51,12 +51,14 @@ async function list(args: Arguments): Promise<number> {
   const answer = await (await connect()).json<TemplateList>("GET", "/templates");
   if (args.has("json")) await printJson(answer);
   else if (answer.templates.length === 0) await print("no templates yet");
-  else {await print(
+  else {
+    await print(
       table(
         ["TEMPLATE", "ARCH", "CPUS", "MEMORY", "ACCELERATOR", "ON DISK", "MADE"],
         answer.templates.map(rowOf),
       ),
-    );}
+    );
+  }
   return 0;
 }
 

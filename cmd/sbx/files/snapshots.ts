@@ -82,9 +82,11 @@ async function list(args: Arguments): Promise<number> {
   const answer = await (await connect()).json<SnapshotList>("GET", `${urlOf(args)}/list`);
   if (args.has("json")) await printJson(answer);
   else if (answer.snapshots.length === 0) await print("no snapshots yet");
-  else {await print(
+  else {
+    await print(
       table(["SNAPSHOT", "MADE", "KIND", "FILES", "SIZE", "LABEL"], answer.snapshots.map(rowOf)),
-    );}
+    );
+  }
   return 0;
 }
 

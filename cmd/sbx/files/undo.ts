@@ -93,9 +93,11 @@ async function list(args: Arguments, client: Client, name: string): Promise<numb
     client.json<SnapshotList>("GET", `${vm}/snapshots/list`),
   ]);
   if (args.has("json")) await printJson({ states: states.toReversed(), snapshots });
-  else {await print(
+  else {
+    await print(
       states.length + snapshots.length === 0 ? "no states yet" : formatPoints(states, snapshots),
-    );}
+    );
+  }
   return 0;
 }
 

@@ -260,9 +260,11 @@ async function except(args: Arguments): Promise<number> {
   const path = `/sessions/${segment(name)}/findings/except`;
   const made = await (await connect()).json<FindingException>("POST", path, { json });
   if (args.has("json")) await printJson(made);
-  else {await print(
+  else {
+    await print(
       `excepted ${scopeOf(made)} from ${made.rule} until ${made.expires.slice(0, 10)} (${made.id})`,
-    );}
+    );
+  }
   return 0;
 }
 

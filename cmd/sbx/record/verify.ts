@@ -57,9 +57,11 @@ export const command: Command = {
       if (head) await print(`It has the ${count(head.events, "event")} of ${headFile}, unchanged.`);
       if (!sealed) await print(NOT_SEALED);
       else if (!signed_by) await print(NOT_SIGNED);
-      else {await print(
+      else {
+        await print(
           signed_by.trusted ? `The seal is signed by ${signed_by.id}.` : UNKNOWN_SIGNER + signed_by.id,
-        );}
+        );
+      }
     }
     return ok ? 0 : 1;
   },

@@ -188,9 +188,11 @@ async function list(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson(answer);
   else if (answer.credentials.length === 0) {
     await print("no credentials; add one with sbx credentials add PROVIDER");
-  } else {await print(
+  } else {
+    await print(
       table(["REF", "PROVIDER", "LABEL", "FROM", "SINCE", "USED BY", ""], answer.credentials.map(row)),
-    );}
+    );
+  }
   return 0;
 }
 

@@ -74,9 +74,11 @@ async function show({ way, url, user_code }: LoginWaiting): Promise<void> {
 async function list(client: Client, args: Arguments): Promise<number> {
   const answer = await client.json<LoginList>("GET", "/logins/list");
   if (args.has("json")) await printJson(answer);
-  else {await print(
+  else {
+    await print(
       table(["LOGIN", "SUBSCRIPTION", "LABEL", "STATE", "GRANTED BY", ""], answer.logins.map(row)),
-    );}
+    );
+  }
   return 0;
 }
 

@@ -181,9 +181,11 @@ async function stop(args: Arguments): Promise<number> {
     stopped.push(await client.json<Job>("POST", `${jobPath(job)}/stop`));
   }
   if (args.has("json")) await printJson({ jobs: stopped });
-  else {for (const { id, state } of stopped) {
+  else {
+    for (const { id, state } of stopped) {
       await print(state === "Ended" ? `stopped ${id}` : `${id} is still ${state}`);
-    }}
+    }
+  }
   return stopped.every(({ state }) => state === "Ended") ? 0 : 1;
 }
 

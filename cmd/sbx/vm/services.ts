@@ -71,9 +71,11 @@ async function list(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson({ services });
   else if (services.length === 0) {
     await print("no services: [services] in a profile defines the ones of its VMs");
-  } else {await print(
+  } else {
+    await print(
       table(["VM", "SERVICE", "STATE", "RESTARTS", "LAST EXIT", "JOB", "ABOUT"], services.map(rowOf)),
-    );}
+    );
+  }
   return 0;
 }
 

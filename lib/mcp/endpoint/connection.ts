@@ -438,10 +438,12 @@ export class Subscriptions<T> {
     const subscribers = this.#subscribers.get(uri);
     if (subscribers) subscribers.add(subscriber);
     else if (this.#subscribers.size < SUBSCRIPTIONS_MAX) this.#subscribers.set(uri, new Set([subscriber]));
-    else {throw new RpcError(
+    else {
+      throw new RpcError(
         RPC.failed,
         `${SUBSCRIPTIONS_MAX} resources are subscribed to, the limit of this VM`,
-      );}
+      );
+    }
   }
 
   /** @returns whether the resource has lost its last subscriber */

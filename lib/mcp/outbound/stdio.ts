@@ -80,9 +80,11 @@ export class StdioPrograms {
     try {
       for await (const line of readLines(new BoundedOutput(program), ANSWER_BYTES_MAX)) {
         if ("text" in line) yield line.text;
-        else {throw new OutboundRefusal(
+        else {
+          throw new OutboundRefusal(
             program.end ?? `its program wrote an unreadable line: ${line.problem}`,
-          );}
+          );
+        }
       }
       throw new OutboundRefusal(program.end ?? "its program ended");
     } finally {

@@ -51,9 +51,12 @@ export async function logIn(stream: SshStream, { name, account, login }: Upstrea
           hint: "use a key of Ed25519: ssh-keygen -t ed25519",
         });
         done(fault);
-      } else {login.sign(data, algorithm).then((signature) =>
-          done(null, signature), (error) =>
-          done(fault = error));}
+      } else {
+        login.sign(data, algorithm).then(
+          (signature) => done(null, signature),
+          (error) => done(fault = error),
+        );
+      }
     }
   }
   const client = new ssh2.Client();
