@@ -15,10 +15,12 @@ export * from "./ir/ir.ts";
 export {
   dropDuplicates,
   type DroppedRule,
+  maySwitchOff,
   type PackIdentity,
   type PackPin,
   requireInstallable,
   requirePinned,
+  withoutRules,
 } from "./active/pin.ts";
 export type { Matchable } from "./match/index_node.ts";
 export { type Compiled, type CompiledRule, isPlan, packOfRules, rulesOf, testedFields } from "./compiled.ts";

@@ -9,20 +9,21 @@ import {
   type LoadedPack,
   loadPack,
   loadPinned,
+  OffRules,
   OverlayStore,
   PLACEHOLDERS_FILE,
 } from "../detection/active/mod.ts";
 import type { RuleTable } from "../policy/author/mod.ts";
 import type { Rule, RuleLayers } from "../policy/mod.ts";
 import { hostServices, type Profile, type ProfileFile } from "../config/profile/mod.ts";
-import type { Contract, OnFull } from "../session/mod.ts";
+import { type Contract, droppedOf, type OnFull } from "../session/mod.ts";
 import { registriesOf } from "../cache/schema.ts";
 import type { SettingsStore } from "../config/settings/mod.ts";
 import type { SnapshotLimits } from "../machine/snapshot/mod.ts";
 import type { TomlDocument } from "../base/toml/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
-import { dropDuplicates, isPlan } from "../detection/mod.ts";
+import { isPlan } from "../detection/mod.ts";
 
 type DetectionTerms = Contract["detection"];
 
@@ -36,11 +37,16 @@ export class Detections {
   /** problems of overlay files and of the user's packs, as they were last read */
   #overlayProblems: string[] = [];
   #packProblems: string[] = [];
+  #offProblems: string[] = [];
   /** rules left out, by the id of the profile that they were left out for */
   readonly #dropped = new Map<string, string[]>();
 
+  /** rules that are switched off */
+  readonly off: OffRules;
+
   constructor({ dir }: Pick<Home, "dir">) {
     this.#dir = join(dir, "detection");
+    this.off = new OffRules(this.#dir);
   }
 
   /** Folder of the user's packs. */
@@ -57,14 +63,30 @@ export class Detections {
     return this.#overlays;
   }
 
-  /** IR of the user's packs and of the active overlays, with their sinks. */
+  /** IR of the user's packs and of the active overlays, with their sinks, and the rules that are switched off. */
   async irs(): Promise<DetectionTerms> {
-    const [overlays, user] = await Promise.all([this.overlays(), this.#userPacks()]);
+    const [overlays, user, off] = await Promise.all([this.overlays(), this.#userPacks(), this.#offIds()]);
     return {
       user: user.map(({ ir }) => ir),
       runtime: overlays.irs(),
       export_routes: { ...overlays.exportRoutes(), ...exportRoutes(user) },
+      ...(off.length > 0 && { off }),
     };
+  }
+
+  /** A file that is not valid switches nothing off. */
+  async #offIds(): Promise<string[]> {
+    try {
+      const rules = await this.off.list();
+      this.#offProblems = [];
+      return rules.map(({ id }) => id);
+    } catch (error) {
+      const { message, hint } = asSbxError(error, `reading ${this.off.path}`);
+      const problem = hint === undefined ? message : `${message} (${hint})`;
+      if (!this.#offProblems.includes(problem)) log.warn(problem);
+      this.#offProblems = [problem];
+      return [];
+    }
   }
 
   /**
@@ -73,14 +95,7 @@ export class Detections {
    * @param key profile of the contract; a later call replaces the noted rules
    */
   noteDropped(key: string, contract: Pick<Contract, "corp" | "profile" | "detection">): void {
-    const { corp, profile, detection } = contract;
-    const { dropped } = dropDuplicates([
-      ...corp.packs,
-      ...profile.packs,
-      ...detection.user,
-      ...detection.runtime,
-    ]);
-    const problems = dropped.map(({ rule_id, pack_id, kept }) =>
+    const problems = droppedOf(contract).map(({ rule_id, pack_id, kept }) =>
       `the detection "${rule_id}" of the pack "${pack_id}" is left out: the pack "${kept}" has one of that id ` +
       "(rename or remove one of the two; sbx detection list shows them)"
     );
@@ -91,7 +106,12 @@ export class Detections {
 
   /** Inactive detections, each with the reason. */
   problems(): string[] {
-    return [...this.#overlayProblems, ...this.#packProblems, ...[...this.#dropped.values()].flat()];
+    return [
+      ...this.#overlayProblems,
+      ...this.#packProblems,
+      ...this.#offProblems,
+      ...[...this.#dropped.values()].flat(),
+    ];
   }
 
   /** Forgets the rules that were left out, before a change that may bring them in again. */

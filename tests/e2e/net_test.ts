@@ -346,9 +346,24 @@ Deno.test("the network of a VM", async (t) => {
           const text = await Deno.readTextFile(join(sbx.home, "logs/findings.jsonl")).catch(() => "");
           return text.includes(found[0].finding_id);
         });
+        const off = await sbx.ok("detection", "disable", "site-visit", "--reason", "our site");
+        assertEquals(off, "disabled site-visit in 1 running VM\n");
+        assertStringIncludes(await sbx.ok("detection", "list"), "disabled: our site");
+        assertStringIncludes(await sbx.ok("corp", "info"), "site-visit (of packs that are not corp's)");
+        const visits = async () => {
+          await sh("curl -sS https://site.example/watched");
+          const { findings } = JSON.parse(await sbx.ok("findings", "dev", "--json"));
+          return findings.filter(({ pack_id }: Finding) => pack_id === "e2e.watch").length;
+        };
+        assertEquals(await visits(), 1, "a rule that is off finds nothing");
+        await sbx.ok("detection", "enable", "site-visit");
+        assertEquals(await visits(), 2);
         await sbx.ok("detection", "remove", "e2e.watch");
         await sh("curl -sS https://site.example/unwatched");
-        assertEquals(JSON.parse(await sbx.ok("findings", "dev", "--json")).findings.length, findings.length);
+        assertEquals(
+          JSON.parse(await sbx.ok("findings", "dev", "--json")).findings.length,
+          findings.length + 1,
+        );
       },
     );
 

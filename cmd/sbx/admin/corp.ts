@@ -84,6 +84,7 @@ async function info(args: Arguments): Promise<number> {
     ...[...packs].map((
       [id, { length }],
     ): [string, string] => ["pack", `${id} (${count(length, "detection")})`]),
+    ["rules off", offRules(rules)],
     ["OCSF sink", sinkOf(files.sigma_output_endpoint, files.sigma_output_credential_ref)],
     ["OTLP sink", sinkOf(files.open_telemetry, files.open_telemetry_credential_ref)],
     ...sinkLines(sinks),
@@ -93,6 +94,15 @@ async function info(args: Arguments): Promise<number> {
     await print(`\n${table(["ENTRY", "ID", "VALUE", "FROM"], rows)}`);
   }
   return 0;
+}
+
+/** Rules that the person switched off; none is corp's. */
+function offRules(rules: DetectionList["rules"]): string | undefined {
+  const off = rules.flatMap(({ id, off, rules = [] }) => [
+    ...off ? [id] : [],
+    ...rules.flatMap((rule) => rule.off ? [rule.id] : []),
+  ]);
+  return off.length > 0 ? `${[...new Set(off)].join(" ")} (of packs that are not corp's)` : undefined;
 }
 
 async function tryAll(args: Arguments): Promise<number> {

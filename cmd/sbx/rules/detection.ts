@@ -1,13 +1,14 @@
 import type {
   DetectionList,
+  DetectionView,
   EvidenceResult,
   OverlayRemoved,
   OverlaySaved,
+  RuleSwitched,
 } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { segment } from "../../../lib/client/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { formatEvidence } from "./lab.ts";
 import { rulesOf } from "../../../lib/detection/mod.ts";
@@ -31,6 +32,26 @@ const HUNT: Command = {
   completes: ["sessions"],
   examples: ["sbx detection hunt demo --pack exfiltration.yaml"],
   run: hunt,
+};
+
+const DISABLE: Command = {
+  name: "detection disable",
+  usage: "ID [--reason TEXT] [--json]",
+  summary: "switch off a pack added at run time, or a rule of any pack",
+  notes: [
+    "A rule needs a reason. It is in ~/.sbx/detection/disabled.toml, for a later review.",
+    "Rules of corp's packs stay on. Running VMs take the change at once.",
+  ],
+  options: [
+    { name: "reason", value: "TEXT", about: "why the rule is switched off" },
+    JSON_OPTION,
+  ],
+  words: { min: 1, max: 1 },
+  examples: [
+    "sbx detection disable corp.exfiltration",
+    'sbx detection disable paste-site --reason "our own paste server"',
+  ],
+  run: (args) => enable(args.words[0], false, args),
 };
 
 export const command: CommandGroup = {
@@ -73,15 +94,7 @@ export const command: CommandGroup = {
       examples: ["sbx detection remove corp.exfiltration"],
       run: (args) => remove(args.words[0], args),
     },
-    {
-      name: "detection disable",
-      usage: "ID [--json]",
-      summary: "switch off a pack or rule added at run time, and keep it",
-      options: [JSON_OPTION],
-      words: { min: 1, max: 1 },
-      examples: ["sbx detection disable corp.exfiltration"],
-      run: (args) => enable(args.words[0], false, args),
-    },
+    DISABLE,
     {
       name: "detection enable",
       usage: "ID [--json]",
@@ -101,14 +114,14 @@ async function list(args: Arguments): Promise<number> {
   else if (answer.rules.length === 0) await print("no active detections");
   else {
     const rows = answer.rules.flatMap((
-      { id, pack_id, scope, enabled, compiled, rules = [], match_count, last_matched_event },
+      { id, pack_id, scope, enabled, compiled, off, rules = [], match_count, last_matched_event },
     ) => [
       [
         id,
         "",
         pack_id === id ? "" : `of ${pack_id}`,
         scope,
-        compiled ? enabled ? "" : "disabled" : "does not compile",
+        compiled ? enabled ? "" : disabled(off) : "does not compile",
         String(match_count),
         last_matched_event ?? "",
       ],
@@ -118,7 +131,7 @@ async function list(args: Arguments): Promise<number> {
         rule.severity,
         rule.title,
         scope,
-        enabled ? "" : "disabled",
+        enabled && !rule.off ? "" : disabled(rule.off),
         String(rule.match_count),
         rule.last_matched_event ?? "",
       ]),
@@ -126,6 +139,11 @@ async function list(args: Arguments): Promise<number> {
     await print(table(["DETECTION", "LEVEL", "TITLE", "SCOPE", "", "MATCHES", "LAST EVENT"], rows));
   }
   return 0;
+}
+
+/** The state of a rule that is off, with the reason that its list has. */
+function disabled(off: DetectionView["off"]): string {
+  return off ? `disabled: ${off.reason}${off.by ? ` (${off.by}, ${off.at.slice(0, 10)})` : ""}` : "disabled";
 }
 
 async function add(path: string, args: Arguments): Promise<number> {
@@ -140,29 +158,38 @@ async function add(path: string, args: Arguments): Promise<number> {
 async function enable(id: string, enabled: boolean, args: Arguments): Promise<number> {
   const client = await connect();
   const { rules } = await client.json<DetectionList>("GET", "/detection");
-  const found = rules.filter((each) => each.id === id);
-  const overlay = found.find(({ scope }) => scope === "runtime");
-  if (!overlay) {
-    const [other] = [...found, ...rules.filter((each) => each.rules?.some((rule) => rule.id === id))];
-    throw new SbxError(
-      "detection.not_found",
-      other
-        ? `the detection "${id}" is one of the pack "${other.pack_id}" (${other.scope}), and has no switch of its own`
-        : `no detection or pack "${id}" was added at run time`,
-      {
-        hint: other
-          ? "take it out of the pack, or make an exception from one of its findings (docs/guides/detection.md)"
-          : "sbx detection list shows them",
-      },
-    );
-  }
-  const { definition } = overlay;
-  const isPack = (definition as { schema?: unknown }).schema === "sbx.detection-pack.v1";
-  const json = { [isPack ? "pack" : "rule"]: definition, enabled, replace: true };
-  const answer = await client.json<OverlaySaved>("POST", "/detection", { json });
+  const overlay = rules.find((each) => each.id === id && each.scope === "runtime");
+  const answer = overlay && !overlay.off
+    ? await switchOverlay(client, overlay, enabled)
+    : await switchRule(client, id, enabled, args.text("reason"));
   if (args.has("json")) await printJson(answer);
   else await print(`${enabled ? "enabled" : "disabled"} ${id}${formatReach(answer)}`);
   return answer.propagation.failed_session_count === 0 ? 0 : 1;
+}
+
+async function switchOverlay(
+  client: Client,
+  { definition }: DetectionView,
+  enabled: boolean,
+): Promise<OverlaySaved> {
+  const isPack = (definition as { schema?: unknown }).schema === "sbx.detection-pack.v1";
+  const key = isPack ? "pack" : "files" in (definition as object) ? "sigma" : "rule";
+  const json = { [key]: definition, enabled, replace: true };
+  return await client.json<OverlaySaved>("POST", "/detection", { json });
+}
+
+/** Switches a rule inside a pack. */
+async function switchRule(
+  client: Client,
+  id: string,
+  enabled: boolean,
+  reason: string | undefined,
+): Promise<RuleSwitched> {
+  if (!enabled && !reason) {
+    throw usageError(DISABLE, "a rule of a pack needs --reason TEXT to be switched off");
+  }
+  const json = { enabled, ...(!enabled && { reason }) };
+  return await client.json<RuleSwitched>("POST", `/detection/rules/${segment(id)}/switch`, { json });
 }
 
 async function remove(id: string, args: Arguments): Promise<number> {
@@ -226,7 +253,7 @@ async function readPackFile(path: string): Promise<unknown> {
 }
 
 function formatReach(
-  { propagation: { target_count, failed_session_count } }: OverlayRemoved | OverlaySaved,
+  { propagation: { target_count, failed_session_count } }: OverlayRemoved | OverlaySaved | RuleSwitched,
 ): string {
   return failed_session_count === 0
     ? ` in ${count(target_count, "running VM")}`

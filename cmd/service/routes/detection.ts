@@ -61,6 +61,11 @@ export function routeDetection(
   handle(app, detectionRoutes.list, () => active.list());
   handle(app, detectionRoutes.put, ({ body, context }) => active.put(body, madeBy(context)));
   handle(app, detectionRoutes.delete, ({ params, context }) => active.remove(params.id, madeBy(context)));
+  handle(
+    app,
+    detectionRoutes.switchRule,
+    ({ params, body, context }) => active.switchRule(params.id, body, madeBy(context)),
+  );
   handle(app, detectionRoutes.stats, () => active.stats());
 }
 

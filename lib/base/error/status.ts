@@ -57,6 +57,7 @@ const BY_CODE: Record<string, number> = {
   "vm.held": 409,
   "response.none": 409,
   "response.corp": 403,
+  "detection.corp": 403,
   "vm.suspended": 409,
   "vm.host_differs": 409,
   "vm.name_taken": 409,

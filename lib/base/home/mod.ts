@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
+export { type AccessProblem, accessProblem, type AccessTerms } from "./access.ts";
 export { lockWithin, namesThisProcess, onRemoval, writeAtomic } from "./file.ts";
 export { removeFolder, removeIfThere } from "./remove.ts";
 

@@ -6,6 +6,8 @@ import {
   EVIDENCE_ROWS_MAX,
   IrRuleSchema,
   IrSchema,
+  OFF_REASON_MAX,
+  RULE_ID_MAX,
   RuleSourceSchema,
   SigmaInputSchema,
 } from "../../detection/schema.ts";
@@ -104,6 +106,13 @@ const { match_count, last_matched_event, last_matched_unix_ms } = RuleCounter.sh
 const counters = { match_count, last_matched_event, last_matched_unix_ms };
 const scope = z.enum(["profile", "user", "corp", "runtime"]);
 
+/** A rule that is switched off. */
+const OffView = z.object({
+  reason: z.string(),
+  by: z.string().optional(),
+  at: z.iso.datetime(),
+}).openapi("DetectionOff");
+
 export const DetectionView = z.object({
   id: z.string(),
   pack_id: z.string(),
@@ -117,7 +126,10 @@ export const DetectionView = z.object({
     title: z.string(),
     severity: z.string(),
     ...counters,
+    enabled: z.literal(false).optional().describe("present while the rule is switched off"),
+    off: OffView.optional(),
   })).optional().describe("of a pack that was added at run time"),
+  off: OffView.optional().describe("present while the rule is switched off"),
 }).openapi("Detection");
 export type DetectionView = z.infer<typeof DetectionView>;
 
@@ -155,6 +167,25 @@ export const OverlayRemoved = z.object({
 })
   .openapi("DetectionOverlayRemoved");
 export type OverlayRemoved = z.infer<typeof OverlayRemoved>;
+
+export const RuleSwitch = z.strictObject({
+  enabled: z.boolean(),
+  reason: z.string().min(1).max(OFF_REASON_MAX).optional().describe("required to switch a rule off"),
+}).superRefine(({ enabled, reason }, context) => {
+  if (enabled === (reason === undefined)) return;
+  const message = enabled ? "is of a rule that is switched off" : "is required to switch a rule off";
+  context.addIssue({ code: "custom", path: ["reason"], message });
+}).openapi("DetectionSwitch");
+export type RuleSwitch = z.infer<typeof RuleSwitch>;
+
+export const RuleSwitched = z.object({
+  kind,
+  id: z.string(),
+  pack_id: z.string(),
+  enabled: z.boolean(),
+  propagation: Propagation,
+}).openapi("DetectionSwitched");
+export type RuleSwitched = z.infer<typeof RuleSwitched>;
 
 export const DetectionStats = z.object({
   kind,
@@ -302,6 +333,18 @@ export const detectionRoutes = {
       params: z.object({ id: z.string().min(1).max(256).openapi({ param: { name: "id", in: "path" } }) }),
     },
     responses: answers("the runtime overlay is removed", OverlayRemoved),
+  }),
+  switchRule: createRoute({
+    method: "post",
+    path: "/detection/rules/{id}/switch",
+    tags,
+    request: {
+      params: z.object({
+        id: z.string().min(1).max(RULE_ID_MAX).openapi({ param: { name: "id", in: "path" } }),
+      }),
+      ...body(RuleSwitch),
+    },
+    responses: answers("a rule of a pack is on or off, and its propagation to running VMs", RuleSwitched),
   }),
   stats: createRoute({
     method: "get",

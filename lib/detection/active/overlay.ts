@@ -11,7 +11,8 @@ import { type Compiled, rulesOf } from "../compiled.ts";
 import { type DetectionIr, type ExportRoute, IR_SCHEMA, isExportRoute } from "../ir/ir.ts";
 import { exportRoutes } from "./load.ts";
 import { PACK_MAX, PACK_SCHEMA, packOf, readBytes } from "../pack/mod.ts";
-import { requireInstallable } from "./pin.ts";
+import type { OffRule } from "./off.ts";
+import { maySwitchOff, requireInstallable } from "./pin.ts";
 import { compileSource } from "../rule/load.ts";
 import { type RuleInput, RuleInputSchema, RuleSourceSchema } from "./schema.ts";
 import { mergeCounters, type RuleCounter } from "../match/matcher.ts";
@@ -271,7 +272,12 @@ export interface DetectionView {
   last_matched_event: string | null;
   last_matched_unix_ms: number | null;
   definition: unknown;
+  /** present while the rule is switched off */
+  off?: Omit<OffRule, "id">;
 }
+
+/** The rules that are switched off, by their ids. */
+export type OffById = ReadonlyMap<string, OffRule>;
 
 /**
  * Views of a pack's rules with their counters.
@@ -282,6 +288,7 @@ export function packViews(
   scope: DetectionScope,
   pack: Compiled,
   counters: readonly RuleCounter[],
+  off: OffById = new Map(),
 ): DetectionView[] {
   const { pack_id } = pack;
   const packCounters = mergeCounters(counters.filter((counter) => counter.pack_id === pack_id));
@@ -294,6 +301,7 @@ export function packViews(
     compiled: true,
     ...countsOf(byRule.get(rule.id)),
     definition: rule,
+    ...maySwitchOff(pack) && scope !== "corp" && offOf(off.get(rule.id)),
   }));
 }
 
@@ -301,6 +309,7 @@ export function packViews(
 export function overlayView(
   { id, enabled, ir, definition }: Overlay,
   counters: readonly RuleCounter[],
+  off: OffById = new Map(),
 ): DetectionView {
   const rules = new Set(ir ? rulesOf(ir).map((rule) => rule.id) : []);
   const overlayCounters = counters.filter(({ rule_id, pack_id }) =>
@@ -315,15 +324,24 @@ export function overlayView(
     compiled: ir !== undefined,
     ...countsOf(sum),
     definition,
+    // An overlay that is one rule has its own switch, and the rule's beside it.
+    ...ir && maySwitchOff(ir) && rules.has(id) && offOf(off.get(id)),
     ...(ir && ir.rules.some((rule) => rule.id !== id) && {
       rules: ir.rules.map((rule) => ({
         id: rule.id,
         title: rule.title,
         severity: rule.severity,
         ...countsOf(mergeCounters(overlayCounters).find(({ rule_id }) => rule_id === rule.id)),
+        ...maySwitchOff(ir) && offOf(off.get(rule.id)),
       })),
     }),
   };
+}
+
+function offOf(rule: OffRule | undefined) {
+  if (!rule) return {};
+  const { id: _, ...off } = rule;
+  return { enabled: false, off };
 }
 
 function countsOf(counter: RuleCounter | undefined) {

@@ -90,3 +90,24 @@ export function dropDuplicates(
   });
   return { irs: kept, dropped };
 }
+
+/**
+ * Packs without the rules that are switched off. A Sigma rule still counts in the correlations that name it. Packs that
+ * corp owns keep all of theirs.
+ */
+export function withoutRules(packs: readonly Compiled[], off: readonly string[]): Compiled[] {
+  if (off.length === 0) return [...packs];
+  const ids = new Set(off);
+  const silenced = <R extends { id: string }>(rules: R[]) =>
+    rules.map((rule) => ids.has(rule.id) ? { ...rule, silent: true as const } : rule);
+  return packs.map((pack): Compiled => {
+    if (!maySwitchOff(pack)) return pack;
+    if (!isPlan(pack)) return { ...pack, rules: pack.rules.filter(({ id }) => !ids.has(id)) };
+    return { ...pack, rules: silenced(pack.rules), correlations: silenced(pack.correlations) };
+  });
+}
+
+/** A person may switch off rules of packs whose owner is not corp. */
+export function maySwitchOff({ owner }: Pick<Compiled, "owner">): boolean {
+  return owner !== "corp";
+}

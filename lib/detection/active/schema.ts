@@ -3,6 +3,16 @@ import { z } from "zod";
 import { IrRuleSchema } from "../ir/schema.ts";
 import { MappingSchema, PACK_MAX, SOURCE_ID } from "../pack/schema.ts";
 
+/** Most rules that are switched off in a home. */
+export const OFF_MAX = 1000;
+/** Most characters of the reason why one is. */
+export const OFF_REASON_MAX = 1000;
+/** Most characters of a rule's id in a list of them. */
+export const RULE_ID_MAX = 256;
+
+/** Ids of the rules that a person switched off. */
+export const OffIdsSchema = z.array(z.string().min(1).max(RULE_ID_MAX)).max(OFF_MAX);
+
 export const SigmaInputSchema = z.strictObject({
   id: z.string().regex(SOURCE_ID, "must be a rule id: [a-z0-9_.-], 3 to 128 characters"),
   sigma: z.string().min(1).max(PACK_MAX).describe("a Sigma rule as YAML"),

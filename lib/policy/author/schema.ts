@@ -67,15 +67,20 @@ export const RuleChange = z.strictObject({
 });
 export type RuleChange = z.infer<typeof RuleChange>;
 
-/** An overlay as it was put in. */
-const RecordedOverlay = z.strictObject({ definition: z.unknown(), enabled: z.boolean() });
+/** An overlay as it was put in, or a rule of a pack as it was switched. */
+const RecordedOverlay = z.strictObject({
+  definition: z.unknown(),
+  enabled: z.boolean(),
+  reason: z.string().optional().describe("why it was switched off"),
+});
 export type RecordedOverlay = z.infer<typeof RecordedOverlay>;
 
-/** One recorded change of a detection that was put in at run time. */
+/** One recorded change of a detection that was put in at run time, or of the switch of a pack's rule. */
 export const DetectionChange = z.strictObject({
   kind: z.literal("detection"),
   ...recorded,
   detection_id: z.string(),
+  pack_id: z.string().optional().describe("pack of a rule that was switched; absent for an overlay"),
   before: RecordedOverlay.optional().describe("absent: there was no overlay of this id"),
   after: RecordedOverlay.optional().describe("absent: the overlay is gone"),
 });

@@ -7,6 +7,8 @@ import type {
   OverlayRequest,
   OverlaySaved,
   Propagation,
+  RuleSwitch,
+  RuleSwitched,
 } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -14,6 +16,7 @@ import type { CorpStore } from "../../config/corp/mod.ts";
 import {
   isRuleInput,
   isSigmaSource,
+  type OffById,
   type OverlayInput,
   type OverlayRecorder,
   overlayView,
@@ -23,6 +26,7 @@ import {
   type Compiled,
   dropDuplicates,
   Matcher,
+  maySwitchOff,
   mergeCounters,
   type RuleCounter,
   rulesOf,
@@ -108,7 +112,11 @@ export class ActiveDetections {
    * @throws {SbxError} `policy.change.conflict`: it has changed since; as {@linkcode put}
    */
   async undo(change: DetectionChange, by: AnsweredBy): Promise<void> {
-    const { detection_id: id, before } = change;
+    const { detection_id: id, before, pack_id } = change;
+    if (pack_id !== undefined && before) {
+      const { enabled, reason } = before;
+      return void await this.switchRule(id, { enabled, reason }, by, change);
+    }
     if (!before) return void await this.remove(id, by, change);
     const { definition, enabled } = before;
     const input = isRuleInput(definition)
@@ -119,6 +127,71 @@ export class ActiveDetections {
     await this.put({ ...input, enabled, replace: true } as OverlayRequest, by, change);
   }
 
+  /**
+   * Switches a rule of a pack off or on, in running VMs too. Corp's rules have no switch.
+   *
+   * @throws {SbxError} `detection.not_found`, `detection.corp`, `detection.disabled`: the file of switches is not valid;
+   * `policy.change.conflict`: the rule was switched since the change that is taken back
+   */
+  async switchRule(
+    id: string,
+    { enabled, reason }: RuleSwitch,
+    by: AnsweredBy,
+    undoes?: DetectionChange,
+  ): Promise<RuleSwitched> {
+    const { off } = this.#sources.detections;
+    const [known, { contracts }] = await Promise.all([off.list(), this.#survey()]);
+    const was = known.find((each) => each.id === id);
+    if (undoes && undoes.after?.enabled !== (was === undefined)) throw changedSince(undoes);
+    const found = await this.#ruleOf(id, contracts);
+    if (!found && !(enabled && was)) {
+      throw new SbxError("detection.not_found", `no pack has a rule ${JSON.stringify(id)}`, {
+        hint: "sbx detection list shows the rules of packs",
+      });
+    }
+    if (!enabled && found && !found.may) {
+      throw new SbxError("detection.corp", `the rule "${id}" of the pack "${found.pack_id}" is corp's`, {
+        hint:
+          "ask your administrator, or make an exception from one of its findings (docs/guides/detection.md)",
+      });
+    }
+    const pack_id = found?.pack_id ?? "";
+    if (enabled !== (was === undefined)) {
+      const state = (on: boolean, why?: string) => ({
+        definition: found?.rule ?? { id },
+        enabled: on,
+        ...(why !== undefined && { reason: why }),
+      });
+      await this.#record.add([{
+        kind: "detection",
+        detection_id: id,
+        pack_id,
+        by,
+        before: state(was === undefined, was?.reason),
+        after: state(enabled, reason),
+        ...(undoes && { undoes: undoes.change_id }),
+      }]);
+      await (enabled
+        ? off.remove(id)
+        : off.add({ id, reason: reason!, by: by.user, at: new Date().toISOString() }));
+    }
+    return { kind: "detection", id, pack_id, enabled, propagation: await this.#propagate() };
+  }
+
+  /** The rule of an id in the packs that count now, corp's first. */
+  async #ruleOf(id: string, contracts: readonly Contract[]) {
+    const overlays = await this.#sources.detections.overlays();
+    const runtime = overlays.list().flatMap(({ ir }) => ir ?? []);
+    const packs = [...await this.#packs(contracts), ["runtime", runtime] as const];
+    for (const [scope, irs] of packs) {
+      for (const ir of irs) {
+        const rule = rulesOf(ir).find((each) => each.id === id);
+        if (rule) return { rule, pack_id: ir.pack_id, may: scope !== "corp" && maySwitchOff(ir) };
+      }
+    }
+    return undefined;
+  }
+
   /** Records a change before it takes place; refuses an undo of an overlay that has changed since. */
   #recorder(by: AnsweredBy, undoes?: DetectionChange): OverlayRecorder {
     return async (was, is) => {
@@ -126,13 +199,7 @@ export class ActiveDetections {
         overlay && { definition: overlay.definition, enabled: overlay.enabled }
       );
       const detection_id = (is ?? was)!.id;
-      if (undoes && !isSame(before, undoes.after)) {
-        throw new SbxError(
-          "policy.change.conflict",
-          `the detection "${detection_id}" has changed since ${undoes.change_id}`,
-          { hint: "undo its later change first: sbx policy changes" },
-        );
-      }
+      if (undoes && !isSame(before, undoes.after)) throw changedSince(undoes);
       if (isSame(before, after)) return;
       const change = { kind: "detection" as const, detection_id, by };
       await this.#record.add([{
@@ -158,8 +225,9 @@ export class ActiveDetections {
     const counted = mergeCounters(counters);
     const matched = new Set(counted.map(({ pack_id, rule_id }) => keyOf(pack_id, rule_id)));
     const unmatched = views.filter(({ pack_id, id, enabled }) => enabled && !matched.has(keyOf(pack_id, id)));
-    const current = JSON.stringify((await this.#sources.detections.irs()).runtime);
-    const isCurrent = ({ detection }: Contract) => JSON.stringify(detection.runtime) === current;
+    const stampOf = ({ runtime, off = [] }: Contract["detection"]) => JSON.stringify([runtime, off]);
+    const current = stampOf(await this.#sources.detections.irs());
+    const isCurrent = ({ detection }: Contract) => stampOf(detection) === current;
     return {
       kind: "detection",
       rules: [
@@ -205,25 +273,31 @@ export class ActiveDetections {
   }
 
   async #views({ contracts, counters }: Survey): Promise<DetectionView[]> {
-    const { detections, corp } = this.#sources;
-    const [{ user }, overlays, { packs: corpPacks }] = await Promise.all([
-      detections.irs(),
+    const { detections } = this.#sources;
+    const [packs, overlays, off] = await Promise.all([
+      this.#packs(contracts),
       detections.overlays(),
-      corpLayer(corp),
+      detections.off.list().catch(() => []),
     ]);
+    const offById: OffById = new Map(off.map((rule) => [rule.id, rule]));
+    return [
+      ...packs.flatMap(([scope, irs]) => irs.flatMap((ir) => packViews(scope, ir, counters, offById))),
+      ...overlays.list().map((overlay) => overlayView(overlay, counters, offById)),
+    ];
+  }
+
+  /** Packs in the order in which they count, without overlays. */
+  async #packs(
+    contracts: readonly Contract[],
+  ): Promise<(readonly [scope: "corp" | "profile" | "user", irs: Compiled[]])[]> {
+    const { detections, corp } = this.#sources;
+    const [{ user }, { packs: corpPacks }] = await Promise.all([detections.irs(), corpLayer(corp)]);
     // Of a pack that runs in a VM, the version that runs there.
     const inForce = contracts.flatMap(({ profile }) => profile.packs);
     const profilePacks = new Map(
       [...await this.#profilePacks(), ...inForce].map((ir) => [ir.pack_id, ir]),
     );
-    const viewsOf = (scope: "corp" | "profile" | "user", irs: Iterable<Compiled>) =>
-      [...irs].flatMap((ir) => packViews(scope, ir, counters));
-    return [
-      ...viewsOf("corp", corpPacks),
-      ...viewsOf("profile", profilePacks.values()),
-      ...viewsOf("user", user),
-      ...overlays.list().map((overlay) => overlayView(overlay, counters)),
-    ];
+    return [["corp", corpPacks], ["profile", [...profilePacks.values()]], ["user", user]];
   }
 
   /** Packs of every profile that can be read; `sbx status` reports the others. */
@@ -261,6 +335,16 @@ function scopesOf(
     ...running.map((key) => [key, "runtime"] as const),
     ...views.map(({ id, pack_id, scope }) => [keyOf(pack_id, id), scope] as const),
   ]);
+}
+
+function changedSince({ detection_id, change_id }: DetectionChange): SbxError {
+  return new SbxError(
+    "policy.change.conflict",
+    `the detection "${detection_id}" has changed since ${change_id}`,
+    {
+      hint: "undo its later change first: sbx policy changes",
+    },
+  );
 }
 
 function keyOf(pack_id: string, rule_id: string): string {

@@ -377,9 +377,11 @@ export function isSame(a: object | undefined, b: object | undefined): boolean {
   return canonicalJson(a ?? null) === canonicalJson(b ?? null);
 }
 
-function whatOf({ before, after }: NewChange): RuleChange["what"] {
+function whatOf(change: NewChange): RuleChange["what"] {
+  const { before, after } = change;
   if (!before) return "create";
   if (!after) return "delete";
+  if ("pack_id" in change) return after.enabled ? "enable" : "disable";
   const { enabled: was, ...rest } = before;
   const { enabled: is, ...others } = after;
   if (was === is || canonicalJson(rest) !== canonicalJson(others)) return "edit";

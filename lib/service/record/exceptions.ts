@@ -4,23 +4,13 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
-import { type Home, writeAtomic } from "../../base/home/mod.ts";
-import {
-  appendTable,
-  checkToml,
-  parseToml,
-  readToml,
-  removeTable,
-  type TomlDocument,
-  type TomlValue,
-} from "../../base/toml/mod.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import type { Home } from "../../base/home/mod.ts";
+import { appendTable, OwnToml, removeTable, type TomlValue } from "../../base/toml/mod.ts";
 import type { Event } from "../../event/mod.ts";
 
 /** Most exceptions. */
 export const EXCEPTIONS_MAX = 1000;
-/** Bits of a mode by which others than the owner may write. */
-const OTHERS_WRITE = 0o022;
 /** Most characters of a name in an exception. */
 const NAME_MAX = 256;
 /** Most characters of a reason. */
@@ -82,11 +72,14 @@ export function factsOf(
 
 /** The exceptions of one home. */
 export class FindingExceptions {
-  readonly #path: string;
-  #last: Promise<unknown> = Promise.resolve();
+  readonly #file: OwnToml<typeof File>;
 
   constructor({ dir }: Pick<Home, "dir">) {
-    this.#path = join(dir, "detection", "exceptions.toml");
+    this.#file = new OwnToml(join(dir, "detection", "exceptions.toml"), {
+      schema: File,
+      code: "detection.exceptions",
+      meanwhile: "it excepts nothing",
+    });
   }
 
   /**
@@ -95,7 +88,7 @@ export class FindingExceptions {
    * @throws {SbxError} `detection.exceptions`: the file is invalid, or others may write it
    */
   async list(): Promise<Exception[]> {
-    return exceptionsOf(await this.#read());
+    return exceptionsOf(await this.#file.read());
   }
 
   /** Finds the exception of a finding. A file that is not valid excepts nothing. */
@@ -106,68 +99,30 @@ export class FindingExceptions {
 
   /** Adds an exception. @throws {SbxError} `detection.exceptions` */
   add(exception: Omit<Exception, "id">): Promise<Exception> {
-    return this.#inTurn(async () => {
-      const document = await this.#read();
+    return this.#file.edit(async (document) => {
       const id = `${slugOf(exception.rule)}-${crypto.randomUUID().slice(0, 8)}`;
       const table = Object.fromEntries(
         Object.entries(exception).filter(([, value]) => value !== undefined),
       ) as Record<string, TomlValue>;
-      await this.#write(await appendTable(document, ["exceptions", id], table));
-      return { id, ...exception };
+      return [await appendTable(document, ["exceptions", id], table), { id, ...exception }];
     });
   }
 
   /** Removes an exception, and returns it. @throws {SbxError} `detection.not_found` */
   remove(id: string): Promise<Exception> {
-    return this.#inTurn(async () => {
-      const document = await this.#read();
-      const exception = exceptionsOf(document).find((each) => each.id === id);
+    return this.#file.edit((document, content) => {
+      const exception = exceptionsOf(content).find((each) => each.id === id);
       if (!exception) {
         throw new SbxError("detection.not_found", `there is no exception "${id}"`, {
           hint: "sbx findings exceptions lists them",
         });
       }
-      await this.#write(removeTable(document, ["exceptions", id]));
-      return exception;
+      return [removeTable(document, ["exceptions", id]), exception];
     });
-  }
-
-  #inTurn<T>(work: () => Promise<T>): Promise<T> {
-    const done = this.#last.then(work);
-    this.#last = done.catch(ignore("the caller has the failure; the next change goes on"));
-    return done;
-  }
-
-  async #read(): Promise<TomlDocument> {
-    const info = await Deno.stat(this.#path).catch((error) => {
-      if (error instanceof Deno.errors.NotFound) return undefined;
-      throw asSbxError(error, `reading ${this.#path}`);
-    });
-    if (!info) return parseToml("", this.#path);
-    const { uid, mode } = info;
-    if (uid !== null && uid !== Deno.uid() || mode !== null && (mode & OTHERS_WRITE) !== 0) {
-      throw new SbxError(
-        "detection.exceptions",
-        `${this.#path} belongs to another user, or others may write it`,
-        {
-          hint: "review it, then: chown and chmod 600; until then it excepts nothing",
-        },
-      );
-    }
-    const document = await readToml(this.#path);
-    exceptionsOf(document);
-    return document;
-  }
-
-  async #write(document: TomlDocument): Promise<void> {
-    exceptionsOf(document);
-    await Deno.mkdir(join(this.#path, ".."), { recursive: true, mode: 0o700 });
-    await writeAtomic(this.#path, document.text);
   }
 }
 
-function exceptionsOf(document: TomlDocument): Exception[] {
-  const { exceptions } = checkToml(document, File, "detection.exceptions");
+function exceptionsOf({ exceptions }: z.infer<typeof File>): Exception[] {
   return Object.entries(exceptions).map(([id, exception]) => ({ id, ...exception }));
 }
 

@@ -4,7 +4,7 @@
  * settings, and its rules outlive the service.
  */
 import { writeAtomic } from "../../base/home/mod.ts";
-import { type Compiled, dropDuplicates } from "../../detection/mod.ts";
+import { type Compiled, dropDuplicates, type DroppedRule, withoutRules } from "../../detection/mod.ts";
 import type { Contract } from "./contract_schema.ts";
 import type { VmPaths } from "./paths.ts";
 import { checkJson, type FileError, readJson } from "./record.ts";
@@ -20,16 +20,28 @@ const ERROR: FileError = {
   hint: "stop the VM and start it again: that writes a new contract",
 };
 
-/** Every detection of a session, each id once: corp's count more than the profile's, those more than the user's and the overlays. */
-export function detectionsOf(
-  { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
-): Compiled[] {
-  return dropDuplicates([...corp.packs, ...profile.packs, ...detection.user, ...detection.runtime]).irs;
+type DetectionParts = Pick<Contract, "corp" | "profile" | "detection">;
+
+/**
+ * Every detection of a session, each id once: corp's count more than the profile's, those more than the user's and the
+ * overlays. Rules that the user switched off are left out, except corp's.
+ */
+export function detectionsOf(parts: DetectionParts): Compiled[] {
+  return resolved(parts).irs;
+}
+
+/** Rules that a session leaves out, because an earlier pack has their id. */
+export function droppedOf(parts: DetectionParts): DroppedRule[] {
+  return resolved(parts).dropped;
+}
+
+function resolved({ corp, profile, detection: { user, runtime, off = [] } }: DetectionParts) {
+  return dropDuplicates([...corp.packs, ...withoutRules([...profile.packs, ...user, ...runtime], off)]);
 }
 
 /** Sinks for the findings of each pack that names some. Of two packs with one id, corp's counts. */
 export function exportRoutesOf(
-  { corp, profile, detection }: Pick<Contract, "corp" | "profile" | "detection">,
+  { corp, profile, detection }: DetectionParts,
 ): Record<string, string[]> {
   return { ...detection.export_routes, ...profile.export_routes, ...corp.export_routes };
 }

@@ -12,7 +12,7 @@ import {
 } from "../../credential/schema.ts";
 import { NAMED_CLASSES } from "../../event/mod.ts";
 import { EXPORT_ROUTES } from "../../detection/mod.ts";
-import { CompiledSchema } from "../../detection/schema.ts";
+import { CompiledSchema, OffIdsSchema } from "../../detection/schema.ts";
 import { ResponseTable } from "../../detection/response/schema.ts";
 import { FullRuleSchema, NarrowingRules } from "../../policy/author/schema.ts";
 // Past mod.ts, which reads profiles: a VM's process reads none.
@@ -86,6 +86,8 @@ export const Contract = z.strictObject({
     user: z.array(CompiledSchema),
     runtime: z.array(CompiledSchema),
     export_routes: exportRoutes,
+    /** ids of rules that the user switched off; they hold for every pack but corp's */
+    off: OffIdsSchema.optional(),
   }),
   network: z.strictObject({
     /** `address` or `address:port`; empty: the host's own resolvers */

@@ -1,12 +1,15 @@
 /** Detections in force, while no VM runs. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
-import { sessionPaths } from "../../../lib/session/mod.ts";
+import { loadPack } from "../../../lib/detection/active/mod.ts";
+import { Matcher, withoutRules } from "../../../lib/detection/mod.ts";
+import { corpLayer } from "../../../lib/home/mod.ts";
+import { detectionsOf, sessionPaths } from "../../../lib/session/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../../lib/config/settings/mod.ts";
 import { rule as ruleOf } from "../../helper/detection.ts";
 import { requestEvent } from "../../helper/ledger.ts";
@@ -172,5 +175,122 @@ Deno.test("an overlay is replaced when that is asked for, on record, and undone"
     ]);
   } finally {
     await Deno.remove(dir, { recursive: true });
+  }
+});
+
+const CORP_PACK = PACK.replace("mine.pack", "corp.pack").replace("owner: user", "owner: corp")
+  .replaceAll("paste-site", "corp-site");
+
+Deno.test("a rule of a pack is switched off with a reason and on record, but not corp's", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+    const managed = join(dir, "corp.toml");
+    await Deno.writeTextFile(managed, '[corp_rule_files]\nsigma = "corp.yaml"\n');
+    await Deno.writeTextFile(join(dir, "corp.yaml"), CORP_PACK);
+    await Deno.mkdir(join(dir, "detection/packs"), { recursive: true });
+    await Deno.writeTextFile(join(dir, "detection/packs/mine.yaml"), PACK);
+    const corp = new CorpStore(home, { managed });
+    const settings = await SettingsStore.open({
+      home,
+      corp,
+      definitions: await loadDefinitions({ get: () => undefined }),
+    });
+    const { activeDetections, detections, rules } = new Service({ home, settings, corp });
+    const by = { user: "ann", client: "sbx/1" };
+    const off = (id: string) => activeDetections.switchRule(id, { enabled: false, reason: "ours" }, by);
+    /** Ids of the rules that a VM of these contracts would run. */
+    const inForce = async () => {
+      const none = { rules: [], mcp: {}, providers: [] };
+      const contract = {
+        corp: await corpLayer(corp),
+        profile: { ...none, packs: [] },
+        detection: await detections.irs(),
+      };
+      return detectionsOf(contract).flatMap((ir) => ir.rules.map(({ id }) => id));
+    };
+    const listed = async () =>
+      (await activeDetections.list()).rules.map((
+        { id, enabled, off },
+      ) => [id, enabled, off?.reason, off?.by]);
+
+    assertEquals(await inForce(), ["corp-site", "paste-site"]);
+    await off("paste-site");
+    assertEquals(await inForce(), ["corp-site"]);
+    assertEquals(await listed(), [
+      ["corp-site", true, undefined, undefined],
+      ["paste-site", false, "ours", "ann"],
+    ]);
+    for (const [id, code] of [["corp-site", "detection.corp"], ["paste-sit", "detection.not_found"]]) {
+      assertEquals((await assertRejects(() => off(id), SbxError)).code, code);
+    }
+    // Nor does an edit of the file by hand switch off a rule of corp's.
+    const path = join(dir, "detection/disabled.toml");
+    const text = await Deno.readTextFile(path);
+    await Deno.writeTextFile(path, text + text.replace("paste-site", "corp-site"));
+    assertEquals(await inForce(), ["corp-site"]);
+    assertEquals((await listed())[0], ["corp-site", true, undefined, undefined]);
+
+    const [change] = await rules.changes();
+    if (change.kind !== "detection") throw new Error(change.kind);
+    assertEquals([change.what, change.detection_id, change.pack_id, change.after?.reason], [
+      "disable",
+      "paste-site",
+      "mine.pack",
+      "ours",
+    ]);
+    await activeDetections.undo(change, by);
+    assertEquals(await inForce(), ["corp-site", "paste-site"]);
+    const again = await assertRejects(() => activeDetections.undo(change, by), SbxError);
+    assertEquals(again.code, "policy.change.conflict");
+    assertEquals((await rules.changes()).map(({ what }) => what), ["enable", "disable"]);
+
+    // A file that others may write switches nothing off.
+    await off("paste-site");
+    assertEquals(await inForce(), ["corp-site"]);
+    await Deno.chmod(path, 0o666);
+    assertEquals(await inForce(), ["corp-site", "paste-site"]);
+    assertStringIncludes(detections.problems().join(), "can be changed by other users (mode 0666)");
+    assertEquals((await assertRejects(() => off("paste-site"), SbxError)).code, "detection.disabled");
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("a Sigma rule that is switched off finds nothing, and still counts in a correlation", async () => {
+  const rule = `title: Upload
+id: 11111111-1111-4111-8111-111111111111
+name: upload
+logsource: { category: proxy }
+detection:
+  selection: { cs-method: POST }
+  condition: selection
+level: low
+`;
+  const correlation = `title: Two uploads
+id: 22222222-2222-4222-8222-222222222222
+correlation:
+  type: event_count
+  rules: [upload]
+  timespan: 1h
+  condition: { gte: 2 }
+  generate: true
+level: high
+`;
+  const path = await Deno.makeTempFile({ suffix: ".yaml" });
+  try {
+    await Deno.writeTextFile(path, `${rule}---\n${correlation}`);
+    const { ir } = await loadPack(path);
+    const idsOf = (off: string[]) => {
+      const matcher = new Matcher(withoutRules([ir], off));
+      return [1, 2].map(() =>
+        matcher.match(requestEvent("http.request", { method: "POST" })).map(({ title }) => title)
+      );
+    };
+    const [upload] = ir.rules.map(({ id }) => id);
+    assertEquals(idsOf([]), [["Upload"], ["Upload", "Two uploads"]]);
+    assertEquals(idsOf([upload]), [[], ["Two uploads"]]);
+  } finally {
+    await Deno.remove(path);
   }
 });
