@@ -3,7 +3,7 @@ import { type Home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } f
 import { log } from "../base/log/mod.ts";
 import { useHostNetwork } from "../base/proxy/mod.ts";
 import { type CorpStore, corpSummary } from "../config/corp/mod.ts";
-import { type SettingsStore, watchFiles, watchFolder } from "../config/settings/mod.ts";
+import { type SettingsStore, watchFolder } from "../config/settings/mod.ts";
 import { hostHypervisor, type Hypervisor } from "../machine/vm/mod.ts";
 import { AcceleratorChooser } from "./vm/accelerator.ts";
 import { ActiveDetections } from "./contract/active_detections.ts";
@@ -185,9 +185,6 @@ export class Service implements Configuration {
       board: openBoard,
       tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });
-    const reloadDetections = () => {
-      this.activeDetections.reload().catch((error) => log.warn("reading the packs:", error));
-    };
     this.#watches.push(
       watchCorp(this.corp, async () => {
         this.#tellCorp();
@@ -195,8 +192,9 @@ export class Service implements Configuration {
         await this.refresh.checkDetections();
         this.findings.reconfigure();
       }),
-      watchFolder(this.detections.packs, reloadDetections),
-      watchFiles([this.detections.off.path], reloadDetections),
+      watchFolder(this.detections.packs, [this.detections.off.path], () => {
+        this.activeDetections.reload().catch((error) => log.warn("reading the packs:", error));
+      }),
       this.settings.watch((ids) => {
         this.notices.tell({ type: "settings-changed", payload: { ids } });
         if (ids.some((id) => id.startsWith("network."))) useHostNetwork(networkOf(this.settings));

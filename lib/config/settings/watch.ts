@@ -8,9 +8,12 @@ export interface Watch extends Disposable {
   close(): void;
 }
 
-/** Calls `onChange` shortly after a file of a folder changes, appears or disappears; the folder may be missing. */
-export function watchFolder(folder: string, onChange: () => void): Watch {
-  const watch = new FileWatch([], onChange, [folder]);
+/**
+ * Calls `onChange` shortly after a file of a folder, or one of the others, changes, appears or disappears; the folder may
+ * be missing.
+ */
+export function watchFolder(folder: string, others: string[], onChange: () => void): Watch {
+  const watch = new FileWatch(others, onChange, [folder]);
   watch.start();
   return watch;
 }

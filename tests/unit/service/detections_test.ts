@@ -125,6 +125,15 @@ Deno.test("a pack that is put into the folder by hand is noticed, and one that i
     assertEquals((await activeDetections.stats()).rules.map(({ id, scope }) => [id, scope]), [
       ["paste-site", "user"],
     ]);
+    // So is a rule that is switched off in the file.
+    noticed = Promise.withResolvers<void>();
+    await Deno.writeTextFile(
+      join(dir, "detection/disabled.toml"),
+      '[rules.paste-site]\nreason = "ours"\nat = "2026-01-02T03:04:05Z"\n',
+      { mode: 0o600 },
+    );
+    await noticed.promise;
+    assertEquals((await activeDetections.list()).rules.map(({ enabled }) => enabled), [false]);
     await service.close();
   } finally {
     await Deno.remove(dir, { recursive: true });
