@@ -113,6 +113,31 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
       const past = await place.sbx(["sessions", "--past", "--profile", "code"]);
       assertMatch(past.stdout, /SESSION +NAME +PROFILE +AGENT +CREATED[^]*agent +code +claude +2026/);
       assertEquals([place.queries.at(-1)?.state, place.queries.at(-1)?.profile], ["past", "code"]);
+      const folder = join(place.dir, "ledgers", OLD_SESSION);
+      await Deno.mkdir(folder, { recursive: true });
+      await writeEvents(join(folder, "session.db"), 3, [], OLD_SESSION);
+      const states = JSON.stringify({ schema: "sbx.finding-states.v1", findings: {} });
+      await Deno.writeTextFile(join(folder, "session.db.findings"), states);
+      const kept = join(place.dir, "kept");
+      const exported = ["sessions", "delete", OLD_SESSION, "--export", kept, "--yes"];
+      assertEquals((await place.sbx(exported)).code, 0);
+      const copy = join(kept, OLD_SESSION, "session.db");
+      assertEquals(await Deno.readTextFile(`${copy}.findings`), states);
+      assertMatch((await place.sbx(["verify", copy])).stdout, /valid, 3 events as recorded/);
+      // A damaged record is copied, and not removed.
+      await Deno.writeTextFile(join(folder, "session.db"), "damaged");
+      const asked = place.queries.length;
+      const bad = await place.sbx([
+        "sessions",
+        "delete",
+        OLD_SESSION,
+        "--export",
+        join(place.dir, "bad"),
+        "--yes",
+      ]);
+      assertEquals([bad.code, /nothing was removed/.test(bad.stderr)], [1, true], bad.stderr);
+      assertEquals(place.queries.slice(asked).length, 1, "only the list was asked for");
+      await Deno.remove(folder, { recursive: true });
       const removed = await place.sbx(["sessions", "delete", OLD_SESSION, "--yes"]);
       assertEquals([removed.code, removed.stdout], [
         0,

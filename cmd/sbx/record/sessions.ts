@@ -41,7 +41,7 @@ export const command: CommandGroup = {
       summary: "remove the records of sessions whose VMs are gone",
       notes: [
         "A signed tombstone stays in the register of sessions. Corp may keep records: by its retention, or a hold.",
-        "--export copies each record with its seal into DIR/SESSION first, and verifies the copy.",
+        "--export copies each record, its seal and the states of its findings into DIR/SESSION first, and verifies the copy.",
       ],
       options: [
         { name: "export", value: "DIR", about: "folder for copies of the records" },
@@ -133,7 +133,7 @@ function confirm(names: string[], args: Arguments): boolean {
   );
 }
 
-/** Copies a record with its seal. @throws {SbxError} `session.export`: the copy is not a valid record, and nothing is removed */
+/** Copies a record with its seal and the states of its findings. @throws {SbxError} `session.export`: the copy is not a valid record, and nothing is removed */
 async function exportRecord(id: string, dir: string): Promise<void> {
   const [{ verifyLedger }, { sessionPaths }] = await Promise.all([
     import("../../../lib/ledger/read/mod.ts"),
@@ -144,7 +144,7 @@ async function exportRecord(id: string, dir: string): Promise<void> {
   if (!await Deno.stat(ledger).then(({ isFile }) => isFile, () => false)) return;
   await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
   // Its session has ended: the verification below notices a copy that a writer would have torn.
-  for (const end of ["", "-wal", ".seal"]) {
+  for (const end of ["", "-wal", ".seal", ".findings"]) {
     await ifFound(Deno.copyFile(ledger + end, join(dir, `session.db${end}`)));
   }
   const { ok, first_bad } = await verifyLedger(join(dir, "session.db"), id);
