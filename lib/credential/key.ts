@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";
-import { writeAtomic } from "../base/home/mod.ts";
+import { accessProblem, writeAtomic } from "../base/home/mod.ts";
 import type { KeyPlace } from "./entry.ts";
 import { timeLimit } from "../base/time/mod.ts";
 
@@ -180,17 +180,8 @@ export function readPrivate(path: string, max: number): PrivateText | undefined 
   }
   using _ = file;
   const info = file.statSync();
-  const mode = (info.mode ?? 0) & 0o777;
-  if (!info.isFile || (mode & 0o077) !== 0) {
-    throw insecureError(
-      path,
-      `can be accessed by other users (mode ${mode.toString(8).padStart(4, "0")})`,
-      `chmod 600 ${path}`,
-    );
-  }
-  if (info.uid !== Deno.uid()) {
-    throw insecureError(path, "belongs to another user", "use a store of your own");
-  }
+  const refused = accessProblem(path, info, { keep: "secret" });
+  if (refused) throw insecureError(path, refused.problem, refused.hint);
   if (info.size > max) throw insecureError(path, `is over ${max} bytes`, "move it away");
   const bytes = new Uint8Array(info.size);
   let at = 0;

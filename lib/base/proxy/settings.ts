@@ -4,6 +4,7 @@
  */
 import { isAbsolute } from "node:path";
 import { SbxError } from "../error/mod.ts";
+import { accessProblem } from "../home/mod.ts";
 import { log } from "../log/mod.ts";
 import { canonicalHost, isAddress, isInCidr, parseCidr } from "../address/mod.ts";
 
@@ -120,11 +121,8 @@ async function readUser(path: string): Promise<Proxy["user"]> {
   if (!info?.isFile || info.size > AUTH_FILE_MAX) {
     throw invalid(`${path} is not a file with USER:PASSWORD`, hint);
   }
-  const isForeign = info.uid !== 0 && info.uid !== Deno.uid();
-  const mode = info.mode ?? 0;
-  if (isForeign || (mode & 0o022) !== 0 || (info.uid !== 0 && (mode & 0o077) !== 0)) {
-    throw invalid(`${path} can be changed or read by others`, hint);
-  }
+  const refused = accessProblem(path, info, { keep: "secret", root: "shares" });
+  if (refused) throw invalid(`${path} ${refused.problem}`, refused.hint);
   const line = await Deno.readTextFile(path).then((text) => text.replace(/\r?\n$/, ""), () => "");
   const colon = line.indexOf(":");
   // deno-lint-ignore no-control-regex -- what a header cannot hold

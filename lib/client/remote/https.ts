@@ -1,4 +1,5 @@
 import { SbxError } from "../../base/error/mod.ts";
+import { accessProblem } from "../../base/home/mod.ts";
 import { Client } from "../client.ts";
 
 type Env = Pick<typeof Deno.env, "get">;
@@ -50,9 +51,9 @@ async function text(variable: string, path: string): Promise<string> {
 /** Reads a file that only its owner may read. */
 async function secret(variable: string, path: string): Promise<string> {
   const content = await text(variable, path);
-  const { mode } = await Deno.stat(path);
-  if (((mode ?? 0) & 0o077) === 0) return content;
-  throw new SbxError("host.credential", `others may read the file of ${variable}: ${path}`, {
-    hint: `chmod 600 ${path}`,
+  const refused = accessProblem(path, await Deno.stat(path), { keep: "secret", root: "owns" });
+  if (!refused) return content;
+  throw new SbxError("host.credential", `the file of ${variable}, ${path}, ${refused.problem}`, {
+    hint: refused.hint,
   });
 }

@@ -4,6 +4,7 @@
  */
 import { dirname, join } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { accessProblem } from "../../base/home/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { checkToml, parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { OverlayFile, type ProfileFile } from "./schema.ts";
@@ -36,11 +37,10 @@ export async function readOverlay(
     throw new SbxError("profile.invalid", `${path} cannot be read`, { cause });
   });
   if (!found) return undefined;
-  const { isFile, uid, mode } = found;
-  if (!isFile) throw new SbxError("profile.invalid", `${path} is no file`, { hint: "remove it" });
-  if (uid !== null && uid !== Deno.uid() || mode !== null && (mode & OTHERS_WRITE) !== 0) {
-    throw new SbxError("profile.invalid", `${path} belongs to another user, or others may write it`, {
-      hint: "check its rules, then: chown and chmod 600, or remove it",
+  const refused = accessProblem(path, found, { keep: "unchanged" });
+  if (refused) {
+    throw new SbxError("profile.invalid", `${path} ${refused.problem}`, {
+      hint: found.isFile ? `${refused.hint}, or remove it` : "remove it",
     });
   }
   return parseOverlay(await readToml(path), path);
@@ -56,6 +56,3 @@ export function parseOverlay(document: TomlDocument, path: string): ProfileOverl
 export function emptyOverlay(path: string): ProfileOverlay {
   return parseOverlay(parseToml("", path), path);
 }
-
-/** Bits of a mode by which others than the owner may write. */
-const OTHERS_WRITE = 0o022;

@@ -2,6 +2,7 @@
  * Webhook sink: findings of a severity and up as messages of Slack or Microsoft Teams, or as JSON. The address is a
  * secret: it is read from a file at each delivery, and in no queue, record or message.
  */
+import { accessProblem } from "../../base/home/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
 import { SEVERITIES, type Severity } from "../../detection/mod.ts";
@@ -25,9 +26,6 @@ export interface WebhookOptions {
 const HEADER_MAX = 150;
 const TEXT_MAX = 1000;
 const ADDRESS_MAX = 4096;
-
-/** Bits of a mode by which others than the owner may read or write. */
-const OTHERS = 0o077;
 
 export class WebhookSender implements Sender {
   readonly batch = 1;
@@ -59,11 +57,10 @@ export class WebhookSender implements Sender {
 async function readAddress(file: string): Promise<URL> {
   let text: string;
   try {
-    const { mode, uid, size, isFile } = await Deno.stat(file);
-    if (!isFile || size > ADDRESS_MAX) throw new DeliveryError(`${file} is no file with one URL`);
-    if (mode !== null && (mode & OTHERS) !== 0 || uid !== null && uid !== Deno.uid() && uid !== 0) {
-      throw new DeliveryError(`${file} may be read by other users: chmod 600 ${file}`);
-    }
+    const info = await Deno.stat(file);
+    const refused = accessProblem(file, info, { keep: "secret", root: "owns" });
+    if (refused) throw new DeliveryError(`${file} ${refused.problem}: ${refused.hint}`);
+    if (info.size > ADDRESS_MAX) throw new DeliveryError(`${file} is no file with one URL`);
     text = (await Deno.readTextFile(file)).trim();
   } catch (error) {
     throw error instanceof DeliveryError ? error : new DeliveryError(`${file} cannot be read`);

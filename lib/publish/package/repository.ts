@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { SbxError } from "../../base/error/mod.ts";
-import { writeAtomic } from "../../base/home/mod.ts";
+import { accessProblem, writeAtomic } from "../../base/home/mod.ts";
 import { runTool } from "./deb.ts";
 
 /** Signs with one OpenPGP key, kept in a temporary folder for this object's lifetime. */
@@ -76,8 +76,9 @@ async function openSigner(path: string): Promise<Signer> {
 
 async function requirePrivate(path: string): Promise<void> {
   const info = await Deno.stat(path).catch(() => undefined);
-  if (!info?.isFile) throw keyError(path, "there is no such file");
-  if ((info.mode! & 0o077) !== 0) throw keyError(path, "others can read it: chmod 600");
+  if (!info) throw keyError(path, "there is no such file");
+  const refused = accessProblem(path, info, { keep: "secret", root: "owns" });
+  if (refused) throw keyError(path, `it ${refused.problem}: ${refused.hint}`);
 }
 
 function keyError(path: string, reason: string): SbxError {

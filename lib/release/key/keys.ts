@@ -6,6 +6,7 @@
  */
 import { dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
+import { accessProblem } from "../../base/home/mod.ts";
 import { keyIdOf, PUBLIC_KEY_BYTES, type PublicKey } from "./ed25519.ts";
 import { type HmacKey, parseHmacKeys } from "./hmac.ts";
 import { z } from "zod";
@@ -51,19 +52,11 @@ export async function readKeyFile(path: string, use: KeyUse): Promise<string> {
 }
 
 function requireSafe(path: string, info: Deno.FileInfo, use: KeyUse): void {
-  const mode = (info.mode ?? 0) & 0o777;
-  const shown = mode.toString(8).padStart(4, "0");
-  if (!info.isFile) throw insecure(path, "is not a file", "name a file of keys");
-  if (info.uid !== 0 && info.uid !== Deno.uid()) {
-    throw insecure(path, "belongs to another user", "use a file of your own, or one of root's");
-  }
-  if (mode & 0o022) {
-    throw insecure(path, `can be written by other users (mode ${shown})`, `chmod go-w ${path}`);
-  }
-  const mayBeRead = use === "public" || use === "verify" && info.uid === 0;
-  if (!mayBeRead && mode & 0o044) {
-    throw insecure(path, `can be read by other users (mode ${shown})`, `chmod 600 ${path}`);
-  }
+  const refused = accessProblem(path, info, {
+    keep: use === "public" ? "unchanged" : "secret",
+    root: use === "verify" ? "shares" : "owns",
+  });
+  if (refused) throw insecure(path, refused.problem, refused.hint);
 }
 
 function insecure(path: string, problem: string, hint: string): SbxError {

@@ -117,7 +117,7 @@ Deno.test("a file that others may write, of another user, or with other keys, is
     await rules.create("claude", "docs", ALLOW, ANN);
     const problem = async () => (await assertRejects(() => rules.policyOf("claude"), SbxError)).message;
     await Deno.chmod(path, 0o620);
-    assertStringIncludes(await problem(), "others may write it");
+    assertStringIncludes(await problem(), "can be changed by other users");
     await Deno.chmod(path, 0o600);
     if (Deno.uid() === 0) {
       await Deno.chown(path, 65534, null);
@@ -130,5 +130,5 @@ Deno.test("a file that others may write, of another user, or with other keys, is
     await Deno.writeTextFile(path, text);
     await Deno.rename(path, `${path}.real`);
     await Deno.symlink(`${path}.real`, path);
-    assertStringIncludes(await problem(), "is no file");
+    assertStringIncludes(await problem(), "is not a file");
   }));

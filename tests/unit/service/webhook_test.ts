@@ -167,7 +167,7 @@ Deno.test("a receiver that was away gets its findings later, also after a restar
 Deno.test("an address that others may read, or that is not safe, gets nothing, and no message has it", () =>
   hooked(async ({ file, got, problems, open }) => {
     const bad: [text: string | undefined, mode: number, problem: string][] = [
-      [undefined, 0o644, "may be read by other users"],
+      [undefined, 0o644, "can be read by other users (mode 0644)"],
       [`http://hooks.example.com/${SECRET}`, 0o600, "must have one https URL"],
       [`https://u:${SECRET}@hooks.example.com/`, 0o600, "must have one https URL"],
       [`file:///${SECRET}`, 0o600, "must have one https URL"],

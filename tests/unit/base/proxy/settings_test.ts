@@ -110,7 +110,7 @@ Deno.test("the password comes from a file that nobody else can change or read", 
     }
     await Deno.writeTextFile(path, "user:password");
     await Deno.chmod(path, 0o622);
-    await assertRejects(read, SbxError, "by others");
+    await assertRejects(read, SbxError, "by other users");
     await Deno.remove(path);
     await assertRejects(read, SbxError, "USER:PASSWORD");
     await assertRejects(() => readProxies({ url: "http://p:1", auth_file: "auth" }), SbxError, "absolute");
