@@ -57,7 +57,7 @@ export function makeApp(service: Service): Hono {
     });
   }
   const status = new StatusReport(service);
-  routeSystem(app, status, metrics);
+  routeSystem(app, home, status, metrics);
   routeDebug(app, service, status);
   routeSecurity(app, supervisor, new SecurityReport(service));
   routeSettings(app, settings, corp);

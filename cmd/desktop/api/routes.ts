@@ -84,6 +84,8 @@ export type {
 
 /** A VM in a list; one that was made meanwhile has no work yet. */
 export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
+/** A check of this machine. */
+export type HostCheck = Answer<RouteAt<"GET", "/system/doctor">>["checks"][number];
 export type FindingStateChange = BodyOf<"POST", "/sessions/{id}/findings/state">["state"];
 export type AskInForce = Answer<RouteAt<"GET", "/asks/in-force">>["asks"][number];
 export type PastAsk = Answer<RouteAt<"GET", "/asks/history">>["asks"][number];
@@ -220,5 +222,8 @@ export const api = {
   credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
     ask("GET", "/credentials/audit", {}, conditions),
   status: () => ask("GET", "/system/status", {}),
+  doctor: () => ask("GET", "/system/doctor", {}),
+  mend: () => ask("POST", "/system/doctor/fix", {}),
+  debugReport: () => ask("GET", "/debug/report", {}),
   checkUpdate: () => ask("POST", "/update/check", {}),
 };

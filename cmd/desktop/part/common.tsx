@@ -177,6 +177,16 @@ export function CommandLine({ command }: { command: string }) {
   );
 }
 
+/** Hands a file to the browser, which keeps it where downloads go. */
+export function saveFile(name: string, content: Blob): void {
+  const address = URL.createObjectURL(content);
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(address);
+}
+
 /** Made once: each takes longer than a row. */
 const date = new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeStyle: "medium" });
 const time = new Intl.DateTimeFormat(undefined, { timeStyle: "medium" });

@@ -5,6 +5,7 @@ import { frame, page, palette } from "./frame.ts";
 import { inbox } from "./inbox.ts";
 import { overview } from "./overview.ts";
 import { rules } from "./rules.ts";
+import { status } from "./status.ts";
 import { work } from "./work.ts";
 import { allFindings, search } from "./search.ts";
 
@@ -476,19 +477,5 @@ export const text = {
     label: (id: string, when: string) => `${when} (${id})`,
     undoLast: "Undo the last change",
   },
-  status: {
-    fine: "No problems.",
-    issues: "Problems",
-    version: "Version",
-    host: "Host",
-    hypervisor: "Hypervisor",
-    vms: "VMs",
-    running: (running: number, total: number) => `${running} running of ${total}`,
-    assets: "Images",
-    ready: "ready",
-    corp: "Organization",
-    without: (feature: string) =>
-      ({ save_state: "Suspend unavailable", live_fork: "Fork of a running VM unavailable" })[feature] ??
-        `Without ${feature}`,
-  },
+  status,
 };

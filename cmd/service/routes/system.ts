@@ -7,6 +7,8 @@ import {
   updateRoutes,
   type Version,
 } from "../../../lib/client/api/mod.ts";
+import { ignore } from "../../../lib/base/error/mod.ts";
+import type { Home } from "../../../lib/base/home/mod.ts";
 import { versionInfo } from "../../../lib/base/version/mod.ts";
 import {
   liveState,
@@ -17,17 +19,31 @@ import {
   type Supervisor,
 } from "../../../lib/service/mod.ts";
 import { handle } from "../handle.ts";
+import { hostReport } from "../../../lib/support/doctor/host/mod.ts";
 import { debugReport } from "../../../lib/support/debug/mod.ts";
 
 /** Routes of the service itself. */
-export function routeSystem(app: Hono, status: StatusReport, metrics: ServiceMetrics): void {
+export function routeSystem(app: Hono, home: Home, status: StatusReport, metrics: ServiceMetrics): void {
   const version: Version = versionInfo();
+  const doctor = oneAtATime((options: { fix?: boolean }) => hostReport(home, options));
   handle(app, systemRoutes.version, () => version);
   handle(app, systemRoutes.status, () => status.service());
   handle(app, systemRoutes.system, () => status.system());
+  handle(app, systemRoutes.doctor, () => doctor({}));
+  handle(app, systemRoutes.mend, () => doctor({ fix: true }));
   handle(app, systemRoutes.metrics, async ({ context }) => {
     return context.body(await metrics.render(), 200, { "content-type": METRICS_TYPE });
   });
+}
+
+/** Makes calls wait for each other: a look at the accelerator starts a machine. */
+function oneAtATime<A, T>(work: (argument: A) => Promise<T>): (argument: A) => Promise<T> {
+  let last: Promise<unknown> = Promise.resolve();
+  return (argument) => {
+    const next = last.then(() => work(argument));
+    last = next.catch(ignore("its caller has the reason"));
+    return next;
+  };
 }
 
 /** The debug report of the running service. */

@@ -60,6 +60,23 @@ export const SystemStatus = ServiceStatus.extend({
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
 
+export const HostDoctor = z.object({
+  schema: z.literal("sbx.host-doctor.v1"),
+  ok: z.boolean().describe("no check failed"),
+  checks: z.array(z.object({
+    id: z.string(),
+    title: z.string(),
+    state: z.enum(["ok", "failed", "skipped"]).describe(
+      "skipped: nothing to mend, but something is not as it could be",
+    ),
+    detail: z.string(),
+    remedy: z.string().optional().describe("of a failed check: the command that mends it"),
+    fixable: z.boolean().optional().describe("POST /system/doctor/fix mends it"),
+  })),
+  fixed: z.array(z.string()).describe("the changes that were made, in words"),
+}).openapi("HostDoctor");
+export type HostDoctor = z.infer<typeof HostDoctor>;
+
 /** Content type of the text format of Prometheus. */
 export const METRICS_TYPE = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -70,6 +87,13 @@ export const systemRoutes = {
   version: get("/version", "version of the service", Version),
   status: get("/status", "state of the service", ServiceStatus),
   system: get("/system/status", "state of the service, its host and its hypervisor", SystemStatus),
+  doctor: get("/system/doctor", "checks of this machine, as sbx doctor makes them", HostDoctor),
+  mend: createRoute({
+    method: "post",
+    path: "/system/doctor/fix",
+    tags: ["system"],
+    responses: answers("harmless problems are mended, and the checks made again", HostDoctor),
+  }),
   metrics: createRoute({
     method: "get",
     path: "/metrics",

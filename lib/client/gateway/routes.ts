@@ -5,6 +5,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "GET", path: "/version" },
   { method: "GET", path: "/status" },
   { method: "GET", path: "/system/status" },
+  { method: "GET", path: "/system/doctor" },
+  { method: "POST", path: "/system/doctor/fix" },
   { method: "GET", path: "/metrics" },
   { method: "GET", path: "/update/status" },
   { method: "POST", path: "/update/check" },

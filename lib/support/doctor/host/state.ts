@@ -16,7 +16,7 @@ import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check
 
 /** Hashing an image takes longer than a look. */
 const HASH_MS = timeLimit(20_000);
-const INSTALL = "make image, or sbx update --assets --manifest URL";
+const INSTALL = "sbx image build code, or sbx update --assets --manifest URL";
 /** Error code of a profile whose image has not been built yet, which is not a failure. */
 const NOT_BUILT = "image.missing";
 

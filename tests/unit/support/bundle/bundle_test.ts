@@ -64,7 +64,7 @@ Deno.test("a bundle tells which host, what failed and why, and its manifest has 
     const texts = await unpacked(home, bundle);
     const readme = texts.get("README.txt")!;
     assert(readme.includes(`Host: ${Deno.build.os} ${Deno.osRelease()}, ${Deno.build.arch}`), readme);
-    assert(/- assets: no VM assets are installed; to mend it: make image/.test(readme), readme);
+    assert(/- assets: no VM assets are installed; to mend it: sbx image build code/.test(readme), readme);
     assert(readme.includes('- VM "worker": QEMU ended with signal 9'), readme);
     assert(readme.includes(ID), readme);
     const manifest = JSON.parse(texts.get("manifest.json")!);

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type FileEntry, type VmSummary } from "../../../api/routes.ts";
-import { dateOf, Table } from "../../../part/common.tsx";
+import { dateOf, saveFile, Table } from "../../../part/common.tsx";
 import { act } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 
@@ -103,14 +103,7 @@ function FileContent({ vm, file: { path, size } }: { vm: VmSummary; file: FileEn
     }
   }, [path]);
   const save = () =>
-    act(async () => {
-      const address = URL.createObjectURL(await (await api.file(vm.id, path)).blob());
-      const link = document.createElement("a");
-      link.href = address;
-      link.download = path.split("/").at(-1)!;
-      link.click();
-      URL.revokeObjectURL(address);
-    });
+    act(async () => saveFile(path.split("/").at(-1)!, await (await api.file(vm.id, path)).blob()));
   return (
     <section aria-label={path}>
       <h2>{path}</h2>

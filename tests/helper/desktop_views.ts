@@ -1,0 +1,20 @@
+/** A page of the desktop as people have it: both themes, wide and narrow. */
+import { assertEquals } from "@std/assert";
+import { type DesktopBrowser, shoot } from "./browser.ts";
+
+/** Checks the page as it is in both themes at 1440 and 390 px: no violation, nothing wider than the window. */
+export async function checkViews(desktop: DesktopBrowser, name: string): Promise<void> {
+  const { page } = desktop;
+  for (const [width, height] of [[1440, 900], [390, 844]]) {
+    await page.setViewportSize({ width, height });
+    for (const colorScheme of ["light", "dark"] as const) {
+      await page.emulateMedia({ colorScheme });
+      assertEquals(await desktop.violations(), [], `${name}: ${width} px, ${colorScheme}`);
+    }
+    const wider = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
+    assertEquals(Math.max(0, Number(wider)), 0, `${name} scrolls sideways at ${width} px`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1200, height: 800 });
+  await shoot(desktop, name);
+}

@@ -1,0 +1,29 @@
+/** Commands that the page offers to copy, found in the advice of issues and checks. */
+import { assertEquals } from "@std/assert";
+import { commandsOf, partsOf } from "../../../cmd/desktop/part/advice.ts";
+
+Deno.test("desktop: the advice of an issue has its commands apart from its words", () => {
+  assertEquals(
+    partsOf('VM "dev" runs image 1; its profile boots 2 now (sbx stop dev, then sbx start dev)').commands,
+    ["sbx stop dev", "sbx start dev"],
+  );
+  assertEquals(
+    partsOf("the collecting server does not take records (sbx corp shows it; they are sent once it does)"),
+    {
+      what: "the collecting server does not take records",
+      advice: "sbx corp shows it; they are sent once it does",
+      commands: ["sbx corp"],
+    },
+  );
+  assertEquals(partsOf('VM "a": it does not answer (pid 12)'), {
+    what: 'VM "a": it does not answer (pid 12)',
+    commands: [],
+  });
+});
+
+Deno.test("desktop: a line of a shell stays whole, prose has no command", () => {
+  assertEquals(commandsOf("sudo modprobe kvm_intel"), ["sudo modprobe kvm_intel"]);
+  assertEquals(commandsOf("sbx suspend NAME, or sbx stop"), ["sbx suspend NAME", "sbx stop"]);
+  assertEquals(commandsOf("build it: sbx image build code"), ["sbx image build code"]);
+  assertEquals(commandsOf("use a Mac with Apple silicon"), []);
+});
