@@ -60,6 +60,8 @@ export interface StateLimits {
   /** most `bytes` that it adds, as sent and inflated */
   bytes: number;
   inflated: number;
+  /** most `bytes` of all states of the VM with it */
+  all: number;
   /** longest step in the guest, in `s` */
   seconds: number;
   /** longest wait for another program that takes work, in `ms` */
@@ -72,16 +74,19 @@ export interface StateLimits {
 export const STATE_LIMITS: StateLimits = {
   bytes: 512 * 1024 ** 2,
   inflated: 4 * 1024 ** 3,
+  all: STATES_BYTES_MAX,
   seconds: STEP_SECONDS,
 };
 export const UNDO_LIMITS: StateLimits = {
   bytes: STATES_BYTES_MAX,
   inflated: INFLATED_MAX,
+  all: STATES_BYTES_MAX,
   seconds: STEP_SECONDS,
 };
 export const TURN_LIMITS: StateLimits = {
   bytes: 64 * 1024 ** 2,
   inflated: 1024 ** 3,
+  all: STATES_BYTES_MAX,
   seconds: 60,
   wait_ms: 0,
 };

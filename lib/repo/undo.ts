@@ -13,7 +13,6 @@ import {
   STATE_DAYS,
   STATE_LIMITS,
   type StateLimits,
-  STATES_BYTES_MAX,
   STATES_MAX,
   STEP_SECONDS,
   TURN_LIMITS,
@@ -274,26 +273,31 @@ export class History {
     await removeAll(incoming);
     await Deno.mkdir(join(incoming, "pack"), { recursive: true, mode: 0o700 });
     try {
-      const { body } = await this.guest.download(name);
-      let room = STATES_BYTES_MAX - await this.#bytes();
-      if (room < left.bytes) {
-        // Without the objects that only states had that are gone.
-        await store.git.run(["repack", "-a", "-d", "-l", "-q"]);
-        room = STATES_BYTES_MAX - await this.#bytes();
-      }
       const format = await store.git.text(["rev-parse", "--show-object-format"]);
-      const counted = { bytes: 0 };
-      const max = Math.min(left.bytes, room);
-      const bundle = await readBundle(limited(body, max, counted), format);
-      if (bundle.tip !== tip) throw refused("its bundle has another commit than it says");
       const git = store.git.with({
         GIT_OBJECT_DIRECTORY: incoming,
         GIT_ALTERNATE_OBJECT_DIRECTORIES: quoted(join(store.dir, "objects")),
       });
-      await indexPack(git, bundle.pack, max);
+      const receive = async (room: number) => {
+        const counted = { bytes: 0 };
+        const max = Math.min(left.bytes, room);
+        const { body } = await this.guest.download(name);
+        const bundle = await readBundle(limited(body, max, counted), format);
+        if (bundle.tip !== tip) throw refused("its bundle has another commit than it says");
+        await indexPack(git, bundle.pack, max);
+        return counted.bytes;
+      };
+      const room = left.all - await this.#bytes();
+      const bytes = await receive(room).catch(async (error) => {
+        if (!isTooLarge(error) || room >= left.bytes) throw error;
+        // Removes the objects that only removed states had.
+        await store.git.run(["repack", "-a", "-d", "-l", "-q"]);
+        await removeAll(join(incoming, "pack"));
+        return await receive(left.all - await this.#bytes());
+      });
       const objects = await newObjects(git, incoming, left.inflated);
       await require(git);
-      left.bytes -= counted.bytes;
+      left.bytes -= bytes;
       left.inflated -= objects.reduce((sum, { size }) => sum + size, 0);
       await moveAll(join(incoming, "pack"), join(store.dir, "objects", "pack"));
     } finally {

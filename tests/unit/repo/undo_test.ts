@@ -79,7 +79,7 @@ Deno.test("work that is too large to keep is not lost by an undo, unless that is
   const first = await state(world);
   await sh(world.inside, "head -c 300000 /dev/urandom >large; git add -A; git commit -qm large; echo 2 >a");
   const large = await state(world);
-  const narrow = { bytes: 200_000, inflated: 10 ** 9, seconds: 60 };
+  const narrow = { ...UNDO_LIMITS, bytes: 200_000 };
   const error = await assertRejects(() => history(world).undo({}, narrow), SbxError);
   assertEquals(error.code, "repo.too_large");
   assertStringIncludes(error.hint!, "sbx undo demo --discard");
@@ -189,4 +189,34 @@ Deno.test("an undo to a state that is there changes nothing and keeps nothing", 
   const states = await history(world).list();
   assertEquals((await history(world).undo({ number: 1 })).changed, false);
   assertEquals(await history(world).list(), states);
+});
+
+Deno.test("states are repacked only where there is no room for one more", async () => {
+  await using world = await World.ofRepository("echo 1 >a");
+  const packs = async () =>
+    (await sh(`${world.room}/undo/0.git`, "ls objects/pack/*.pack")).trim().split("\n").length;
+  for (const text of ["one", "two", "three"]) {
+    await sh(world.inside, `head -c 100000 /dev/urandom >a; echo ${text} >b`);
+    await history(world).keep(text);
+  }
+  const before = await packs();
+  await sh(world.inside, "echo 4 >a");
+  await history(world).undo();
+  assertEquals(await packs(), before + 1);
+  // The first state is removed for its age: a repack leaves its file out.
+  const path = `${world.room}/undo/states.json`;
+  const record = JSON.parse(await Deno.readTextFile(path));
+  record.states[0].at_unix_ms = 0;
+  await Deno.writeTextFile(path, JSON.stringify(record));
+  await sh(world.inside, "head -c 100000 /dev/urandom >a");
+  await history(world).keep("four");
+  await sh(world.inside, "head -c 50000 /dev/urandom >a");
+  const limits = { ...UNDO_LIMITS, all: 400_000 };
+  assertEquals((await history(world).undo({}, limits)).before?.reason, "before an undo");
+  assertEquals(await packs(), 2);
+  // Without such objects there is no room, and nothing is changed.
+  await sh(world.inside, "head -c 200000 /dev/urandom >a");
+  const now = await state(world);
+  const error = await assertRejects(() => history(world).undo({}, limits), SbxError);
+  assertEquals([error.code, await state(world)], ["repo.too_large", now]);
 });
