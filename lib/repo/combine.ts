@@ -1,10 +1,11 @@
 /** Pieces of the work of several VMs that began alike, as one change. */
+import { createHash } from "node:crypto";
 import { SbxError } from "../base/error/mod.ts";
 import { applyHunks, changesOf, type FileChange, type Hunk, hunksOf, type UnitChanges } from "./changes.ts";
 import { above, type Entry } from "./land.ts";
 import { OBJECT_MAX } from "./limit.ts";
 import { ObjectReader } from "./object.ts";
-import type { Accepted } from "./pull.ts";
+import type { Accepted, Others } from "./pull.ts";
 import { exactText, fromLatin1, latin1, shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 
@@ -15,6 +16,8 @@ export interface Pick {
   path: string;
   /** numbers of its pieces, from 1; absent: all of the file */
   pieces?: number[];
+  /** {@linkcode shownId} of the change that was shown; absent: the change as it is now */
+  shown?: string;
 }
 
 /** What one VM gives to a file. */
@@ -29,9 +32,12 @@ interface Part {
  * The picked pieces as changes of the first VM's work, which {@linkcode pullAccepted} takes.
  *
  * @throws {SbxError} `repo.no_change`: there is no such file or piece; `repo.diverged`: the VMs began with other files;
- * `repo.overlap`: two pieces change the same lines
+ * `repo.overlap`: two pieces change the same lines; `repo.changed`: the change is another one than the one that was shown
  */
-export async function combine(works: readonly Work[], picks: readonly Pick[]): Promise<Accepted> {
+export async function combine(
+  works: readonly Work[],
+  picks: readonly Pick[],
+): Promise<{ accepted: Accepted; others: Others }> {
   const [target] = works;
   const changed = new Map<Work, { unit: UnitWork; changes: UnitChanges }[]>();
   for (const work of works) {
@@ -41,12 +47,18 @@ export async function combine(works: readonly Work[], picks: readonly Pick[]): P
     );
   }
   const parts = new Map<UnitWork, Map<string, Part[]>>();
-  for (const { vm, path, pieces } of picks) {
+  const others = new Map<UnitWork, string[]>();
+  for (const { vm, path, pieces, shown: id } of picks) {
     const work = works.find((each) => each.vm === vm);
     const [found] = (work ? changed.get(work)! : []).flatMap(({ unit, changes }) =>
       changes.files.filter((change) => nameOf(unit, change) === path).map((change) => ({ unit, change }))
     );
     if (!found) throw noChange(`"${vm}" did not change "${path}"`, vm);
+    if (id !== undefined && shownId(found.change) !== id) {
+      throw new SbxError("repo.changed", `"${vm}" changed "${path}" since it was shown`, {
+        hint: "show the pieces again with --pieces, then pick",
+      });
+    }
     const into = target.units.find(({ source, unit }) =>
       source.name === found.unit.source.name && unit.path === found.unit.unit.path
     );
@@ -55,6 +67,7 @@ export async function combine(works: readonly Work[], picks: readonly Pick[]): P
         hint: `sbx pull ${vm} takes its work as a branch of its own`,
       });
     }
+    if (work !== target) others.set(into, [...new Set([...others.get(into) ?? [], vm])]);
     const files = parts.get(into) ?? new Map<string, Part[]>();
     parts.set(into, files);
     const ofFile = files.get(found.change.path) ?? [];
@@ -70,7 +83,16 @@ export async function combine(works: readonly Work[], picks: readonly Pick[]): P
     requireApart(entries);
     accepted.set(unit, entries);
   }
-  return accepted;
+  return { accepted, others };
+}
+
+/** Hexadecimal digits of a {@linkcode shownId}. */
+export const SHOWN_ID_LENGTH = 16;
+
+/** Name of a change with all that its pieces and their numbers come from. */
+export function shownId({ old_id, old_mode, new_id, new_mode }: FileChange): string {
+  const text = [old_id, old_mode, new_id, new_mode].join(" ");
+  return createHash("sha256").update(text).digest("hex").slice(0, SHOWN_ID_LENGTH);
 }
 
 /** The pieces of a file that can be picked, without the lines around them; none for one that is taken whole. */

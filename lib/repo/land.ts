@@ -95,9 +95,15 @@ async function requireBranch(
       hint: "check out another branch, or give another name: --branch B",
     });
   }
-  const isOurs = unit.pulled[branch] === old ||
+  const joined = unit.joined?.[branch];
+  const isOurs = unit.pulled[branch] === old && !joined ||
     await store.git.succeeds(["merge-base", "--is-ancestor", old, commit]);
   if (isOurs) return old;
+  if (unit.pulled[branch] === old && joined) {
+    throw new SbxError("repo.branch_moved", `the branch "${branch}" has work of ${joined.join(", ")} too`, {
+      hint: "give another name: --branch B; the branch stays as it is",
+    });
+  }
   throw new SbxError("repo.branch_moved", `the branch "${branch}" has commits that the VM does not have`, {
     hint: "give another name: --branch B; your commits stay where they are",
   });

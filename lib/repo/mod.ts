@@ -22,7 +22,7 @@ export {
   patchOfFile,
   type UnitChanges,
 } from "./changes.ts";
-export { combine, type Pick, piecesOf } from "./combine.ts";
+export { combine, type Pick, piecesOf, SHOWN_ID_LENGTH, shownId } from "./combine.ts";
 export type { Entry, FolderLanded, Landed } from "./land.ts";
 export { pathText, shown, textOf } from "./text.ts";
 export type { Guest, GuestOutput } from "./guest.ts";

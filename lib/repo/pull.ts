@@ -44,6 +44,9 @@ export interface Pulled {
 /** Entries that a person accepted. */
 export type Accepted = ReadonlyMap<UnitWork, Entry[]>;
 
+/** Names of the other VMs that entries of a unit come from. */
+export type Others = ReadonlyMap<UnitWork, string[]>;
+
 /**
  * Takes all work: the guest's commits plus one for uncommitted changes, or with `paths` one commit of those.
  *
@@ -58,7 +61,11 @@ export async function pullWork(work: Work, options: PullOptions = {}): Promise<P
     if (!unit.unit.is_repository) return await entriesOf(unit, []);
     const commit = await wholeOf(work, unit, options);
     const held = options.isSquashed ? unit.commits[0] : undefined;
-    return { commit, held, branch: await branchOf(work, unit, options.branch) };
+    const name = await branchOf(work, unit, options.branch);
+    // Only the branch has the pieces of other VMs: it stays.
+    const isJoined = options.branch === undefined && unit.unit.joined?.[name] !== undefined;
+    const branch = isJoined ? await freeBranch(unit, name, commit, isReplaceable) : name;
+    return { commit, held, branch };
   });
 }
 
@@ -69,12 +76,16 @@ export async function pullWork(work: Work, options: PullOptions = {}): Promise<P
 export async function pullAccepted(
   work: Work,
   accepted: Accepted,
-  options: Pick<PullOptions, "branch" | "message"> = {},
+  { others, ...options }: Pick<PullOptions, "branch" | "message"> & { others?: Others } = {},
 ): Promise<Pulled> {
   return await land(work, async (unit) => {
     // Of a unit that this VM did not change they are another VM's.
     const entries = accepted.get(unit) ?? [];
-    return await furtherPartOf(work, unit, entries, options) ?? await partOf(work, unit, entries, options);
+    const taken = await furtherPartOf(work, unit, entries, options) ??
+      await partOf(work, unit, entries, options);
+    if (!taken || Array.isArray(taken)) return taken;
+    const joined = [...new Set([...taken.joined ?? [], ...others?.get(unit) ?? []])];
+    return { ...taken, ...joined.length > 0 && { joined } };
   });
 }
 
@@ -84,6 +95,8 @@ type Taken = {
   branch: string;
   /** newest commit of the guest that the one commit stands for */
   held?: string;
+  /** other VMs that it has work of */
+  joined?: string[];
 } | Entry[];
 
 /** All work of a repository: the guest's commits, and a commit of sbx where there is one to be made. */
@@ -122,8 +135,10 @@ async function furtherPartOf(
   const branch = await branchOf(work, unit, wanted);
   const env = message === undefined ? undefined : await authorOf(unit);
   const commit = await commitOnto(unit, branch, entries, message ?? `Work of ${work.vm}`, env);
-  // The branch still stands for the commits that it did.
-  return commit === undefined ? undefined : { commit, branch, held: unit.unit.squashed?.[branch] };
+  if (commit === undefined) return undefined;
+  // The branch still stands for the commits that it did, and has what it had.
+  const { squashed, joined } = unit.unit;
+  return { commit, branch, held: squashed?.[branch], joined: joined?.[branch] };
 }
 
 /** A commit that a person words is theirs, of now. */
@@ -277,15 +292,31 @@ async function commonDir(git: Git): Promise<string> {
 /** Most names of branches that are tried. */
 const NAMES_MAX = 1000;
 
-/** The first of `sbx/NAME`, `sbx/NAME-2`, … that holds nothing which moving it to `commit` would drop. */
-async function freeBranch({ person, store }: UnitWork, branch: string, commit: string): Promise<string> {
+/** True if the VM still has all that a pull gave a branch. */
+function isReplaceable({ unit }: UnitWork, branch: string, old: string): boolean {
+  return unit.pulled[branch] === old && !unit.joined?.[branch];
+}
+
+/**
+ * The first of `sbx/NAME`, `sbx/NAME-2`, … that holds nothing which moving it to `commit` would drop.
+ *
+ * @param isFree also a branch that does not lead to `commit`
+ */
+async function freeBranch(
+  unit: UnitWork,
+  branch: string,
+  commit: string,
+  isFree: (unit: UnitWork, branch: string, old: string) => boolean = () => false,
+): Promise<string> {
+  const { person, store } = unit;
   for (let number = 1; number <= NAMES_MAX; number++) {
     const name = number === 1 ? branch : `${branch}-${number}`;
     const old = await person.text(["rev-parse", "--verify", "--quiet", `refs/heads/${name}^{commit}`])
       .catch(() => undefined);
-    if (old === undefined || await store.git.succeeds(["merge-base", "--is-ancestor", old, commit])) {
-      return name;
-    }
+    if (
+      old === undefined || isFree(unit, name, old) ||
+      await store.git.succeeds(["merge-base", "--is-ancestor", old, commit])
+    ) return name;
   }
   return branch;
 }
@@ -309,6 +340,9 @@ async function land(
       pulled.branches.unshift(await landBranch(unit, found.commit, found.branch, reason));
       const { [found.branch]: _, ...squashed } = unit.unit.squashed ?? {};
       unit.unit.squashed = found.held === undefined ? squashed : { ...squashed, [found.branch]: found.held };
+      const { [found.branch]: _before, ...joined } = unit.unit.joined ?? {};
+      if (found.joined) joined[found.branch] = found.joined;
+      unit.unit.joined = Object.keys(joined).length > 0 ? joined : undefined;
     }
     await work.room.write(work.record);
   }

@@ -18,6 +18,9 @@ const Unit = z.strictObject({
   squashed: z.record(z.string(), z.string()).optional().describe(
     "branch of the person → newest commit of the guest that its one commit holds",
   ),
+  joined: z.record(z.string(), z.array(z.string())).optional().describe(
+    "branch of the person → other VMs whose pieces are on it, which this VM's work does not have",
+  ),
   applied: z.strictObject({ commit: z.string(), head: z.string().optional() }).optional().describe(
     "state that the files of the person were given, and the newest commit of the guest in it",
   ),

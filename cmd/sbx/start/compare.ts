@@ -3,7 +3,13 @@ import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { changesOf, type FileChange, noteUntaken, type Pick as Picked } from "../../../lib/repo/mod.ts";
+import {
+  changesOf,
+  type FileChange,
+  noteUntaken,
+  type Pick as Picked,
+  SHOWN_ID_LENGTH,
+} from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { fullPath } from "../files/diff_text.ts";
 import { collectWork, VmGuest } from "../files/repository.ts";
@@ -36,12 +42,12 @@ export interface Compared {
 
 const COMMAND: Command = {
   name: "compare",
-  usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[:N,N]] [--json]",
+  usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[:N,N@ID]] [--json]",
   summary: "show the work of several VMs side by side: files, tests, cost",
   notes: [
     "For the VMs of sbx agent --race and sbx fork, and others that work on one folder. They must be running.",
     "COMMAND runs in each VM, in the folder of its work, as a shell line; the VM's rules hold for it.",
-    "--pick takes a file of a VM, or pieces of it by the numbers that --pieces shows, and may be repeated. All picked pieces become one commit on the branch sbx/FIRST-VM.",
+    "--pick takes a file of a VM, or pieces of it as --pieces names them, and may be repeated. All picked pieces become one commit on the branch sbx/FIRST-VM. @ID stands for the change that was shown: where the VM has changed the file since, nothing is taken.",
   ],
   options: [
     { name: "test", value: "COMMAND", about: "run this in each VM and show how it ended" },
@@ -50,10 +56,10 @@ const COMMAND: Command = {
       value: "SECONDS",
       about: `longest run of COMMAND in a VM; default ${TEST_SECONDS}, at most ${TEST_SECONDS_MAX}`,
     },
-    { name: "pieces", about: "show the changes with the numbers by which --pick takes them" },
+    { name: "pieces", about: "show the changes with the names by which --pick takes them" },
     {
       name: "pick",
-      value: "VM:PATH[:N,N]",
+      value: "VM:PATH[:N,N@ID]",
       many: true,
       about: "take this file of a VM, or these pieces of it (repeatable)",
     },
@@ -66,7 +72,7 @@ const COMMAND: Command = {
     "sbx compare claude-app-1 claude-app-2",
     'sbx compare try-1 try-2 try-3 --test "npm test"',
     "sbx compare try-1 try-2 --pieces",
-    "sbx compare try-1 try-2 --pick try-1:app.ts:1 --pick try-2:app.ts:3,4 --pick try-2:new.ts",
+    "sbx compare try-1 try-2 --pick try-1:app.ts:1@5f0c7be21a90d4e3 --pick try-2:new.ts",
   ],
   async run(args) {
     const names = args.words;
@@ -103,16 +109,33 @@ const COMMAND: Command = {
 
 export const command = COMMAND;
 
-/** Reads `VM:PATH` and `VM:PATH:1,3`. */
+const PICK = new RegExp(
+  `^([^:]+):([^]+?)(?::([1-9]\\d{0,5}(?:,[1-9]\\d{0,5})*))?(?:@([0-9a-f]{${SHOWN_ID_LENGTH}}))?$`,
+);
+
+/** Reads `VM:PATH`, `VM:PATH@ID` and `VM:PATH:1,3@ID`. */
 export function parsePick(text: string, names: readonly string[]): Picked {
-  const [, vm, path, numbers] = /^([^:]+):([^]+?)(?::([1-9]\d{0,5}(?:,[1-9]\d{0,5})*))?$/.exec(text) ?? [];
+  const [, vm, path, numbers, shown] = PICK.exec(text) ?? [];
   if (vm !== undefined && names.includes(vm)) {
-    return { vm, path, ...numbers !== undefined && { pieces: [...new Set(numbers.split(",").map(Number))] } };
+    // The VM goes on with its work: a number alone may be another piece by now.
+    if (numbers !== undefined && shown === undefined) {
+      throw usageError(
+        COMMAND,
+        `--pick "${text}" does not name the change that was shown`,
+        "give pieces as --pieces names them: VM:PATH:N@ID",
+      );
+    }
+    return {
+      vm,
+      path,
+      ...numbers !== undefined && { pieces: [...new Set(numbers.split(",").map(Number))] },
+      ...shown !== undefined && { shown },
+    };
   }
   throw usageError(
     COMMAND,
     vm === undefined ? `invalid value "${text}" of --pick` : `--pick names "${vm}", which is not compared`,
-    `give VM:PATH, or VM:PATH:1,3 for two of its pieces; VM is one of ${names.join(", ")}`,
+    `give VM:PATH, or VM:PATH:1,3@ID for two of its pieces; VM is one of ${names.join(", ")}`,
   );
 }
 

@@ -10,6 +10,7 @@ import {
   pullAccepted,
   requireRepository,
   shown,
+  shownId,
   textOf,
   type Work,
 } from "../../../lib/repo/mod.ts";
@@ -30,7 +31,12 @@ export async function showPieces(client: Client, names: readonly string[], isJso
           line: start + 1,
           lines: lines.map((line) => textOf(line)),
         }));
-        files.push({ path: shown(fullPath(changes, change.path)), status: change.status, pieces });
+        files.push({
+          path: shown(fullPath(changes, change.path)),
+          status: change.status,
+          id: shownId(change),
+          pieces,
+        });
       }
     }
     vms.push({ vm: name, files });
@@ -38,14 +44,15 @@ export async function showPieces(client: Client, names: readonly string[], isJso
   if (isJson) await printJson({ vms });
   else {
     for (const { vm, files } of vms) {
-      for (const { path, status, pieces } of files) {
-        if (pieces.length === 0) await print(`── ${vm}:${plain(path)}  (${status}, taken whole)`);
+      for (const { path, status, id, pieces } of files) {
+        const name = `${vm}:${plain(path)}`;
+        if (pieces.length === 0) await print(`── ${name}@${id}  (${status}, taken whole)`);
         for (const { piece, line, lines } of pieces) {
-          await print(`── ${vm}:${plain(path)}:${piece}  (line ${line})\n${plain(lines.join("\n"), true)}`);
+          await print(`── ${name}:${piece}@${id}  (line ${line})\n${plain(lines.join("\n"), true)}`);
         }
       }
     }
-    note("sbx compare VM VM… --pick VM:PATH:N takes pieces onto one branch");
+    note("sbx compare VM VM… --pick VM:PATH:N@ID takes pieces onto one branch");
   }
   return 0;
 }
@@ -63,9 +70,9 @@ export async function pick(
   try {
     for (const name of wanted) works.push(await collectWork(client, name));
     if (branch !== undefined) requireRepository(works[0], "--branch");
-    const accepted = await combine(works, picks);
+    const { accepted, others } = await combine(works, picks);
     for (const name of wanted) await keepState(client, name, "before sbx compare takes work");
-    const pulled = await pullAccepted(works[0], accepted, { branch });
+    const pulled = await pullAccepted(works[0], accepted, { branch, others });
     for (const work of works) await noteUntaken(work);
     await (isJson ? printJson(pulled) : print(formatPulled(pulled, works[0])));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;

@@ -1,7 +1,16 @@
 /** Pieces of the work of several VMs as one commit. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { changesOf, combine, type Pick, piecesOf, pullAccepted, Work } from "../../../lib/repo/mod.ts";
+import {
+  changesOf,
+  combine,
+  type Pick,
+  piecesOf,
+  pullAccepted,
+  pullWork,
+  shownId,
+  Work,
+} from "../../../lib/repo/mod.ts";
 import { applyHunks, parseHunks } from "../../../lib/repo/changes.ts";
 import { splitHunk } from "../../../lib/repo/combine.ts";
 import { git, sh, World } from "../../helper/repository.ts";
@@ -43,7 +52,8 @@ Deno.test("pieces of two VMs become one commit, and the rest of both stays out",
     { vm: "other", path: "bin" },
     { vm: "demo", path: "keep" },
   ];
-  const pulled = await pullAccepted(works[0], await combine(works, picks), { branch: "picked" });
+  const { accepted, others } = await combine(works, picks);
+  const pulled = await pullAccepted(works[0], accepted, { branch: "picked", others });
   assertEquals(pulled.branches.map(({ branch, commits }) => [branch, commits]), [["picked", 1]]);
   const show = (path: string) => git(world.person, "show", `picked:${path}`);
   const lines = (await show("n.txt")).split("\n");
@@ -106,12 +116,63 @@ Deno.test("a later piece on the same branch leaves a file as executable as an ea
   );
   const { works, world } = vms;
   for (const pick of [{ vm: "demo", path: "n.txt" }, { vm: "other", path: "n.txt", pieces: [1] }]) {
-    const { branches } = await pullAccepted(works[0], await combine(works, [pick]));
+    const { accepted, others } = await combine(works, [pick]);
+    const { branches } = await pullAccepted(works[0], accepted, { others });
     assertEquals(branches[0].branch, "sbx/demo");
   }
   const lines = (await git(world.person, "show", "sbx/demo:n.txt")).split("\n");
   assertEquals([lines[2], lines[17]], ["three", "eighteen"]);
   assertEquals((await git(world.person, "ls-tree", "sbx/demo", "n.txt")).split(" ")[0], "100755");
+});
+
+Deno.test("a later pull of one VM leaves the branch that has pieces of another", async () => {
+  await using vms = await twoVms(
+    "sed -i 's/^3$/three/' n.txt; echo one >new",
+    "sed -i 's/^18$/eighteen/' n.txt",
+  );
+  const { works: [one, two], world } = vms;
+  const { accepted, others } = await combine([one, two], [
+    { vm: "demo", path: "n.txt", pieces: [1] },
+    { vm: "other", path: "n.txt", pieces: [1] },
+  ]);
+  await pullAccepted(one, accepted, { others });
+  const picked = await git(world.person, "rev-parse", "sbx/demo");
+  for (const paths of [[], [], ["new"]]) {
+    const { branches: [{ branch }] } = await pullWork(one, { paths });
+    assertEquals(branch, paths.length === 0 ? "sbx/demo-2" : "sbx/demo-3");
+    const error = await assertRejects(() => pullWork(one, { paths, branch: "sbx/demo" }), SbxError);
+    assertEquals([error.code, error.message], [
+      "repo.branch_moved",
+      'the branch "sbx/demo" has work of other too',
+    ]);
+  }
+  assertEquals(await git(world.person, "rev-parse", "sbx/demo"), picked);
+  assertEquals(await git(world.person, "show", "sbx/demo-2:new"), "one");
+  // A further piece goes on top, and the branch has both VMs' work still.
+  await pullAccepted(one, (await combine([one], [{ vm: "demo", path: "new" }])).accepted);
+  assertEquals(await git(world.person, "rev-parse", "sbx/demo^"), picked);
+  assertEquals((await pullWork(one)).branches[0].branch, "sbx/demo-2");
+  // Without the branch its name is free.
+  await git(world.person, "branch", "-q", "-D", "sbx/demo");
+  assertEquals((await pullWork(one)).branches[0].branch, "sbx/demo");
+  assertEquals((await pullWork(one)).branches[0].branch, "sbx/demo");
+});
+
+Deno.test("a pick holds for the change that was shown, and for no later one", async () => {
+  await using vms = await twoVms(
+    "sed -i 's/^3$/three/' n.txt",
+    "sed -i 's/^1$/hidden/; s/^3$/three/; s/^18$/18/' n.txt; chmod +x keep",
+  );
+  const { works: [one, two] } = vms;
+  const idOf = async (work: Work, path: string) =>
+    shownId((await changesOf(work.units[0])).files.find((file) => file.path === path)!);
+  // The same VM, later: its first piece is another one now.
+  const later = Object.assign(Object.create(two), { vm: "demo" });
+  const pick = { vm: "demo", path: "n.txt", pieces: [1], shown: await idOf(one, "n.txt") };
+  assertEquals((await combine([one], [pick])).accepted.size, 1);
+  const error = await assertRejects(() => combine([later], [pick]), SbxError);
+  assertEquals(error.code, "repo.changed");
+  assertEquals(await idOf(two, "keep") === await idOf(two, "n.txt"), false);
 });
 
 Deno.test("a piece of a repository that only another VM changed is taken too", async () => {
@@ -130,7 +191,8 @@ Deno.test("a piece of a repository that only another VM changed is taken too", a
   await sh(world.inside, "echo 1 >web/n; echo 3 >api/n");
   await using two = await Work.collect(Object.assign(Object.create(world.guest), { name: "other" }), other);
   const picks = [{ vm: "demo", path: "web/n" }, { vm: "other", path: "api/n", pieces: [1] }];
-  const { branches } = await pullAccepted(one, await combine([one, two], picks));
+  const { accepted, others } = await combine([one, two], picks);
+  const { branches } = await pullAccepted(one, accepted, { others });
   assertEquals(branches.map(({ repository, branch }) => [repository, branch]), [
     ["web", "sbx/demo"],
     ["api", "sbx/demo"],

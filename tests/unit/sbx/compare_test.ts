@@ -83,10 +83,18 @@ Deno.test("a task of several lines is one paste, whose end it cannot forge", () 
 Deno.test("a pick names a VM of the comparison, a path, and pieces by number", () => {
   const names = ["one", "two"];
   assertEquals(parsePick("one:src/a.ts", names), { vm: "one", path: "src/a.ts" });
-  assertEquals(parsePick("two:a.ts:1,3,1", names), { vm: "two", path: "a.ts", pieces: [1, 3] });
-  assertEquals(parsePick("one:a:b:2", names), { vm: "one", path: "a:b", pieces: [2] });
+  const shown = "5f0c7be21a90d4e3";
+  assertEquals(parsePick(`two:a.ts:1,3,1@${shown}`, names), {
+    vm: "two",
+    path: "a.ts",
+    pieces: [1, 3],
+    shown,
+  });
+  assertEquals(parsePick(`one:a:b:2@${shown}`, names), { vm: "one", path: "a:b", pieces: [2], shown });
+  assertEquals(parsePick(`one:a@b@${shown}`, names), { vm: "one", path: "a@b", shown });
+  assertEquals(parsePick("one:a@b", names), { vm: "one", path: "a@b" });
   assertEquals(parsePick("one:a:0", names), { vm: "one", path: "a:0" });
-  for (const text of ["", "one", "one:", ":a", "three:a"]) {
+  for (const text of ["", "one", "one:", ":a", "three:a", "one:a:2", "one:a:1,3"]) {
     assertThrows(() => parsePick(text, names), Error, "--pick");
   }
 });
