@@ -3,9 +3,12 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { Register, registerPath } from "../../lib/fleet/register/mod.ts";
 import { ensureSigningKey } from "../../lib/release/signing/mod.ts";
+import { START } from "../../lib/fleet/ship/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { SESSION_A, SESSION_B } from "../helper/fleet.ts";
 import { fromRoot } from "../helper/repo.ts";
+
+const SESSION_C = "0192f0c1-2222-7333-8444-5555aaaa0003";
 
 Deno.test("sessions verify names records that are gone, and entries that were removed", async () => {
   const dir = await Deno.makeTempDir();
@@ -33,8 +36,22 @@ Deno.test("sessions verify names records that are gone, and entries that were re
     const gone = await run("verify");
     assertEquals(gone.code, 1);
     assertStringIncludes(gone.text, `session ${SESSION_B}, number 2, has no record, and no tombstone`);
-    await register.remove(SESSION_B, { reason: "retention", heads: null });
-    assertStringIncludes((await run("verify")).text, "valid, 1 session with a record, 1 record removed");
+    // A tombstone written after the record was destroyed by other hands hides nothing.
+    await register.remove(SESSION_B, {
+      reason: "person",
+      heads: null,
+      by: { user: "ann", client: "sbx" },
+    });
+    const unread = await run("verify");
+    assertEquals(unread.code, 1);
+    assertStringIncludes(
+      unread.text,
+      `session ${SESSION_B}: its record was missing or unreadable when it was removed (person by ann, entry 3)`,
+    );
+    await register.begin(SESSION_C);
+    await register.remove(SESSION_C, { reason: "retention", heads: START });
+    const lines = (await run("verify")).text.split("\n").filter((line) => line.includes(SESSION_C));
+    assertEquals(lines, []);
 
     const path = registerPath({ dir });
     const [, ...rest] = (await Deno.readTextFile(path)).split("\n");

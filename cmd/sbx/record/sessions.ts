@@ -182,7 +182,17 @@ async function verify(args: Arguments): Promise<number> {
   for (const entry of entries) {
     if (entry.kind === "restarted") continue;
     if (entry.kind !== "removed") begun.set(entry.session_id, entry.number);
-    else if (begun.delete(entry.session_id)) removed++;
+    else {
+      const { session_id, removal: { heads, reason, by } } = entry;
+      if (begun.delete(session_id)) removed++;
+      if (heads === null) {
+        problems.push(
+          `session ${session_id}: its record was missing or unreadable when it was removed (${reason}${
+            by ? ` by ${by.user}` : ""
+          }, entry ${entry.number})`,
+        );
+      }
+    }
   }
   for (const [id, number] of begun) {
     const { ledger } = sessionPaths(home(), id);

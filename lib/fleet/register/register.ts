@@ -50,9 +50,11 @@ export class Register {
       const kept = good.map(({ line }) => `${line}\n`).join("");
       if (bad > 0) {
         const backup = `${path}.damaged-${new Date().toISOString().replaceAll(/[:.]/g, "-")}`;
-        await Deno.rename(path, backup);
-        await writeAtomic(path, kept);
-        await register.#append({ kind: "restarted", lines: bad });
+        await writeAtomic(backup, text);
+        // In one step: a register without its mark would pass for one that was never damaged.
+        const { whole, line } = await register.#make({ kind: "restarted", lines: bad });
+        await writeAtomic(path, kept + line);
+        register.#note(whole);
         log.warn(`the register of sessions ${path} was damaged: kept as ${backup}`);
       } else if (kept.length !== text.length) await writeAtomic(path, kept);
       return register;
@@ -105,7 +107,8 @@ export class Register {
     return done;
   }
 
-  async #append(entry: NewEntry): Promise<void> {
+  /** The next entry, and its signed line. */
+  async #make(entry: NewEntry): Promise<{ whole: Entry; line: string }> {
     const { number = 0, hash = GENESIS } = this.last ?? {};
     const whole = Entry.parse({
       schema: "sbx.session-register.v1",
@@ -114,7 +117,11 @@ export class Register {
       at: new Date().toISOString(),
       ...entry,
     });
-    const line = await signText(this.#key, REGISTER_TYPE, canonicalJson(whole));
+    return { whole, line: await signText(this.#key, REGISTER_TYPE, canonicalJson(whole)) };
+  }
+
+  async #append(entry: NewEntry): Promise<void> {
+    const { whole, line } = await this.#make(entry);
     const bytes = new TextEncoder().encode(line);
     try {
       using file = await Deno.open(this.#path, { create: true, write: true, append: true, mode: 0o600 });

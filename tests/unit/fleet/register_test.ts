@@ -1,6 +1,6 @@
 /** The register of a home's sessions: holes, changes and cut ends are noticed, and nothing stops it for long. */
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
-import { join } from "node:path";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { checkEntries, readRegister, Register, registerPath } from "../../../lib/fleet/register/mod.ts";
 import { newKey, SESSION_A, SESSION_B } from "../../helper/fleet.ts";
@@ -75,6 +75,40 @@ Deno.test("register: a line that a power cut left unfinished is dropped", () =>
     await register.begin(SESSION_B);
     const { entries, problems } = await readRegister(path, key.publicKey);
     assertEquals([entries.map(({ number }) => number), problems], [[1, 2], []]);
+  }));
+
+Deno.test("register: a damaged one is never without its mark, whichever write fails", () =>
+  inHome(async (home, path) => {
+    const key = await newKey();
+    const first = await Register.open(home, key);
+    for (const id of [SESSION_A, SESSION_B]) await first.begin(id);
+    const [good] = (await Deno.readTextFile(path)).split("\n");
+    const damaged = `${good}\n{}\n`;
+    await Deno.writeTextFile(path, damaged);
+    // No new file in the folder, as on a full disk: neither the backup nor the next register.
+    await Deno.chmod(dirname(path), 0o500);
+    const stopped = Deno.uid() === 0
+      ? undefined
+      : await assertRejects(() => Register.open(home, key), SbxError);
+    await Deno.chmod(dirname(path), 0o700);
+    if (stopped) {
+      assertEquals([stopped.code, await Deno.readTextFile(path)], ["register.unavailable", damaged]);
+    }
+    // Every state of the file on the way is either the damaged register or the marked one.
+    const states = new Set<string>();
+    const watcher = Deno.watchFs(dirname(path));
+    const watching = (async () => {
+      for await (const _ of watcher) states.add(await Deno.readTextFile(path).catch(() => "(absent)"));
+    })();
+    await Register.open(home, key);
+    const marked = await Deno.readTextFile(path);
+    watcher.close();
+    await watching;
+    for (const state of states) assert(state === damaged || state === marked, state);
+    assertEquals((await readRegister(path, key.publicKey)).entries.map(({ kind }) => kind), [
+      "begun",
+      "restarted",
+    ]);
   }));
 
 Deno.test("register: holes and breaks are named by number", () =>
