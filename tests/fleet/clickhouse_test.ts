@@ -1,13 +1,13 @@
-/** ClickHouse as the way of segments and as the place of tables: killed under load, tables of an earlier sbx, logins. */
+/** ClickHouse as the place of tables: killed under load, tables of an earlier sbx, logins. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
-import { ClickHouseTarget, FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
+import { FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
 import { ClickHouseLoader, hunt, openRecords } from "../../lib/fleet/table/mod.ts";
 import { ir, rule } from "../helper/detection.ts";
 import { ClickHouseProcess } from "../helper/clickhouse_server.ts";
 import { record, SESSION_A, SESSION_B } from "../helper/fleet.ts";
-import { arrived, enrolled, entries, pause, problemsOf, pulling } from "../helper/pulling.ts";
+import { arrived, enrolled, entries, pause, problemsOf } from "../helper/pulling.ts";
 import { Random } from "../helper/random.ts";
 import { ReceiverProcess } from "../helper/receiver_process.ts";
 
@@ -28,7 +28,7 @@ Deno.test("a server and a receiver that are killed under load: every row once, i
   const store = `${dir}/store`;
   const random = new Random(SEED);
   await using server = await ClickHouseProcess.start();
-  const start = () => new ReceiverProcess(store, ["--from", server.url, "--clickhouse", server.url]).ready();
+  const start = () => new ReceiverProcess(store, ["--clickhouse", server.url]).ready();
   let receiver = await start();
   const sessions = [SESSION_A, SESSION_B];
   const keys = await Promise.all(Array.from({ length: 8 }, (_, at) => enrolled(store, `machine-${at}`)));
@@ -58,7 +58,7 @@ Deno.test("a server and a receiver that are killed under load: every row once, i
           const cursors = mine.below(4) === 0
             ? `${dir}/none/${at}-${mine.below(1e9)}`
             : `${dir}/cursors/${at}`;
-          const target = new ClickHouseTarget(server.url);
+          const target = new FolderTarget(store);
           isSent = await new Shipper({ dir: cursors, key, target }).ship(session, path).then(
             () => true,
             (error) => {
@@ -91,37 +91,26 @@ Deno.test("a server and a receiver that are killed under load: every row once, i
   await Deno.remove(dir, { recursive: true });
 });
 
-Deno.test("a segment whose answer was lost is not inserted again, and a machine without its cursor goes on", async () => {
+Deno.test("a server that refuses the password takes no rows, and one with it takes them", async () => {
   const dir = await Deno.makeTempDir();
   await using server = await ClickHouseProcess.start(["fleet", "pa:ss"]);
   const store = `${dir}/store`;
   const key = await enrolled(store, "laptop");
-  await using _pull = pulling(store, server.url, server.authorize);
-  const client = new ClickHouseClient(parseClickHouse(server.url), server.authorize);
-  while (!(await client.rows("EXISTS TABLE segments")).some(({ result }) => result === 1)) await pause(100);
-  const path = `${dir}/a.db`;
-  await record(path, SESSION_A, entries(SESSION_A, 10));
-  const ship = (cursors: string) =>
-    new Shipper({ dir: `${dir}/${cursors}`, key, target: new ClickHouseTarget(server.url, server.authorize) })
-      .ship(SESSION_A, path);
-  const inserted = async () => (await client.rows("SELECT count() AS n FROM segments"))[0].n;
-  await ship("one");
-  await ship("two");
-  assertEquals(await inserted(), 1);
-  await record(path, SESSION_A, entries(SESSION_A, 5));
-  await ship("three");
-  assertEquals(await inserted(), 2);
-  await arrived(store, key, SESSION_A, path);
-  const error = await assertRejects(
-    () =>
-      new Shipper({ dir: `${dir}/four`, key, target: new ClickHouseTarget(server.url) }).ship(
-        SESSION_A,
-        path,
-      ),
-    SbxError,
+  await record(`${dir}/a.db`, SESSION_A, entries(SESSION_A, 2));
+  await new Shipper({ dir: `${dir}/cursors`, key, target: new FolderTarget(store) }).ship(
+    SESSION_A,
+    `${dir}/a.db`,
   );
-  assertEquals(error.code, "fleet.unavailable");
+  const stranger = new ClickHouseLoader(store, new ClickHouseClient(parseClickHouse(server.url)));
+  const error = await assertRejects(() => stranger.prepare(), SbxError);
+  assertEquals(error.code, "fleet.query.failed");
   assert(error.message.includes("status 403"), error.message);
+  const loader = new ClickHouseLoader(
+    store,
+    new ClickHouseClient(parseClickHouse(server.url), server.authorize),
+  );
+  await loader.prepare();
+  assertEquals((await loader.round()).events, 2);
   await Deno.remove(dir, { recursive: true });
 });
 

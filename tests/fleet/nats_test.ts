@@ -4,7 +4,8 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
 import { openNats, parseNats } from "../../lib/fleet/nats.ts";
 import { enrol, makeToken, readEnd } from "../../lib/fleet/receive/mod.ts";
-import { NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
+import { makeReport, NatsTarget, Shipper } from "../../lib/fleet/ship/mod.ts";
+import { Register } from "../../lib/fleet/register/mod.ts";
 import { sessionFolder } from "../../lib/fleet/store.ts";
 import { useHostNetwork } from "../../lib/base/proxy/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
@@ -237,3 +238,31 @@ Deno.test("tls:// speaks TLS with a server that an authority of the settings vou
 function disposable(target: NatsTarget) {
   return { target, [Symbol.asyncDispose]: () => target.close() };
 }
+
+Deno.test("a second, different entry of a register's number is refused by the stream", async () => {
+  const dir = await Deno.makeTempDir();
+  await using server = await NatsServer.start();
+  const store = `${dir}/store`;
+  const key = await enrolled(store, "laptop");
+  const target = new NatsTarget(server.url);
+  {
+    await using _pull = pulling(store, server.url);
+    while (await messagesIn(server.url).catch(() => -1) < 0) await pause(20);
+    const [first, second] = [`${dir}/one`, `${dir}/two`].map((dir) => ({ dir }));
+    const one = await Register.open(first, key);
+    await one.begin(SESSION_A);
+    const two = await Register.open(second, key);
+    await two.begin(SESSION_B);
+    const send = async (register: Register) =>
+      target.report(await makeReport(key, { kind: "register", entry: register.after(0, 1)[0] }));
+    await send(one);
+    // The same one again, as after a lost answer or cursor.
+    await send(one);
+    const error = await assertRejects(() => send(two), SbxError);
+    assertEquals(error.code, "fleet.refused");
+    assert(error.message.includes("another entry 1"), error.message);
+    assertEquals(await messagesIn(server.url), 1);
+  }
+  await target.close();
+  await Deno.remove(dir, { recursive: true });
+});

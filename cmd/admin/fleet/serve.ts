@@ -95,7 +95,7 @@ export const fleetServe: Command = {
     {
       name: "from",
       value: "URL",
-      about: "also read what machines put into tls://HOST (NATS), clickhouse://HOST or libsql://HOST",
+      about: "also read what machines put into the stream of tls://HOST (NATS)",
     },
     { name: "credential", value: "REF", about: "stored token or password for --from" },
     { name: "user", value: "NAME", about: "user of that password; absent: a token" },

@@ -88,11 +88,11 @@ const releaseUrl = z.string().refine(
 const collectorUrl = z.string().refine(
   (value) => {
     const url = URL.parse(value);
-    return url !== null && /^(https?|file|nats|tls|clickhouse|libsql):$/.test(url.protocol) &&
+    return url !== null && /^(https?|file|nats|tls):$/.test(url.protocol) &&
       !url.username &&
       !url.password;
   },
-  "must be an http, https, file, nats, tls, clickhouse or libsql URL without a user or password; credential_ref names a credential",
+  "must be an http, https, file, nats or tls URL without a user or password; credential_ref names a credential",
 );
 /** True for NATS without TLS on another machine. */
 const isClear = (text?: string) => {

@@ -12,10 +12,8 @@ import type { Register } from "../register/mod.ts";
 import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import {
   type Authorize,
-  ClickHouseTarget,
   FolderTarget,
   HttpTarget,
-  LibsqlTarget,
   NatsTarget,
   removeCursor,
   REPORT_SESSIONS_MAX,
@@ -420,14 +418,9 @@ export function openTarget(url: string, key: SigningKey, authorize?: Authorize):
     case "nats:":
     case "tls:":
       return new NatsTarget(url, authorize);
-    case "clickhouse:":
-      return new ClickHouseTarget(url, authorize);
-    case "libsql:":
-      return new LibsqlTarget(url, authorize);
     default:
       throw new SbxError("fleet.url.invalid", `"${shownAddress(url)}" is not the address of a collector`, {
-        hint:
-          "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, clickhouse://HOST, libsql://HOST or file:///DIR",
+        hint: "use https://HOST, http://127.0.0.1:PORT, tls://HOST of a NATS server, or file:///DIR",
       });
   }
 }

@@ -9,7 +9,6 @@ export {
   START,
   writeCursor,
 } from "./shipper.ts";
-export { ClickHouseTarget, LibsqlTarget } from "./table.ts";
 export { FolderTarget, type Receipt, type SegmentTarget } from "./target.ts";
 export { type Authorize, HttpTarget, openUpload, type Upload, UPLOAD_HEADER } from "./http.ts";
 export { NatsTarget } from "./nats.ts";

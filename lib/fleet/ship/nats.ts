@@ -12,9 +12,10 @@ import {
   subjects,
   TO_HEADER,
 } from "../nats.ts";
+import { entryHash } from "../register/mod.ts";
 import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
 import type { Authorize } from "./http.ts";
-import { reportOf, slotOf } from "./report.ts";
+import { type ReportBody, reportOf, slotOf } from "./report.ts";
 import type { Position, Receipt, SegmentTarget } from "./target.ts";
 
 /** Bytes of a message that are left to its headers. */
@@ -23,6 +24,8 @@ const HEADERS_BYTES = 16 * 1024;
 const WRONG_LAST_SEQUENCE = 10_071;
 /** Sessions whose end is remembered. */
 const SESSIONS_MAX = 10_000;
+
+type RegisterBody = Extract<ReportBody, { kind: "register" }>;
 
 /** The last segment of a session in the stream. */
 interface End {
@@ -72,6 +75,7 @@ export class NatsTarget implements SegmentTarget {
 
   async report(envelope: string): Promise<void> {
     const { machine_id, body } = reportOf(envelope);
+    if (body.kind === "register") return await this.#announce(envelope, machine_id, body);
     await this.#try(async ({ stream }) => {
       const { headers } = await import("@nats-io/transport-node");
       const rollup = headers();
@@ -80,6 +84,27 @@ export class NatsTarget implements SegmentTarget {
       await stream.publish(subjects.report(this.#address, machine_id, body.kind, slotOf(body)), envelope, {
         headers: rollup,
       });
+    });
+  }
+
+  /** Puts an entry of a register into the stream, once: a second, different one of its number is refused. */
+  async #announce(envelope: string, machineId: string, body: RegisterBody): Promise<void> {
+    const { entry } = body;
+    const subject = subjects.report(this.#address, machineId, body.kind, slotOf(body));
+    await this.#try(async ({ stream, manager }) => {
+      try {
+        await stream.publish(subject, envelope, { expect: { lastSubjectSequence: 0 } });
+      } catch (error) {
+        if (codeOf(error) !== WRONG_LAST_SEQUENCE) throw error;
+        const kept = await manager.direct.getMessage(this.#address.stream, { last_by_subj: subject });
+        const before = kept && reportOf(kept.string()).body;
+        if (before?.kind === "register" && entryHash(before.entry) === entryHash(entry)) return;
+        throw new SbxError(
+          "fleet.refused",
+          `the stream ${this.name} has another entry ${entry.number} of this machine's register of sessions`,
+          { hint: "the register was rewritten, or restored from a backup: sbx sessions verify checks it" },
+        );
+      }
     });
   }
 

@@ -1,7 +1,6 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
-import { parseLibsql } from "../../../lib/fleet/libsql.ts";
 import { openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { NatsTarget } from "../../../lib/fleet/ship/mod.ts";
 import { openSource } from "../../../lib/fleet/pull/mod.ts";
@@ -35,7 +34,7 @@ Deno.test("addresses of NATS servers", () => {
   ) assertThrows(() => parseNats(text), SbxError, undefined, text);
 });
 
-Deno.test("addresses of ClickHouse and libSQL servers: TLS but on this machine", () => {
+Deno.test("addresses of ClickHouse servers: TLS but on this machine", () => {
   const { url, database, user } = parseClickHouse("clickhouse://hunter@ch.example.com/fleet");
   assertEquals([url.href, database, user], ["https://ch.example.com:8443/", "fleet", "hunter"]);
   assertEquals(parseClickHouse("clickhouse://127.0.0.1").url.href, "http://127.0.0.1:8123/");
@@ -43,8 +42,6 @@ Deno.test("addresses of ClickHouse and libSQL servers: TLS but on this machine",
     parseClickHouse("clickhouse://localhost.example.com:9").url.href,
     "https://localhost.example.com:9/",
   );
-  assertEquals(parseLibsql("libsql://db.example.com").href, "https://db.example.com/");
-  assertEquals(parseLibsql("libsql://127.0.0.1:8080").href, "http://127.0.0.1:8080/");
   for (const text of ["clickhouse://", "clickhouse://h/a-b", "clickhouse://h?user=x", "clickhouse://h/a.b"]) {
     assertThrows(() => parseClickHouse(text), SbxError, undefined, text);
   }
@@ -55,18 +52,16 @@ Deno.test("a password in an address is refused, and is in no error", () => {
     const open of [
       () => parseNats("tls://user:s3cret@host"),
       () => parseClickHouse("clickhouse://user:s3cret@host"),
-      () => parseLibsql("libsql://user:s3cret@host"),
       () => openTarget("postgres://user:s3cret@host", key),
       () => parseNats("tls://user:pa/s3cret@host"),
       () => parseClickHouse("clickhouse://user:pa#s3cret@host"),
       () => parseClickHouse("clickhouse://host?password=s3cret"),
       () => parseClickHouse("clickhouse://user:a@s3cret@host"),
-      () => parseLibsql("libsql://host?authToken=s3cret"),
-      () => parseLibsql("libsql://host?authToken=a@s3cret"),
-      () => parseLibsql("libsql://host#s3cret"),
       () => openTarget("user:s3cret@host", key),
       () => openSource("https://user:s3cret@host"),
       () => openSource("user:s3cret@host"),
+      () => openSource("clickhouse://user:s3cret@host"),
+      () => openTarget("libsql://user:s3cret@host", key),
     ]
   ) {
     const error = assertThrows(open, SbxError);

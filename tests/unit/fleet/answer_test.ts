@@ -2,7 +2,6 @@
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { ClickHouseClient, parseClickHouse } from "../../../lib/fleet/clickhouse/mod.ts";
-import { FleetDatabase } from "../../../lib/fleet/libsql.ts";
 import { openNats, parseNats } from "../../../lib/fleet/nats.ts";
 import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
 
@@ -34,8 +33,6 @@ Deno.test("errors of collectors are shown as plain, short text", options, async 
         if (status !== 200 || body === HOSTILE) {
           assertShown(await assertRejects(() => clickHouse.rows("SELECT 1"), SbxError));
         }
-        const database = new FleetDatabase(`libsql://${host}`);
-        assertShown(await assertRejects(() => database.run("SELECT 1"), SbxError));
         if (status === 200) return;
         assertShown(await assertRejects(() => new HttpTarget(`http://${host}`).report("{}"), SbxError));
       });
