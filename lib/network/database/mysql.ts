@@ -21,6 +21,7 @@ import {
   PacketReader,
   STATUS,
 } from "./mysql_packet.ts";
+import type { NameReading } from "./mysql_names.ts";
 import { type Reading, readSql } from "./statement.ts";
 
 /** Longest piece of a command that streams, in `bytes`. */
@@ -48,6 +49,8 @@ export interface MysqlRelayOptions {
   isForeign: boolean;
   /** the only database of the credential */
   only: string | undefined;
+  /** how the server compares names of databases */
+  nameOf: NameReading;
   /** that the client named at its login */
   database: string;
   /** logs in again. @returns the packet for the client */
@@ -239,8 +242,9 @@ export class MysqlRelay {
     return isSure ? reading : { ...reading, kind: "admin" };
   }
 
-  async #statement(whole: Uint8Array, shape: AnswerShape, reading: Reading): Promise<void> {
-    if (await this.#refusesChoice(reading)) return;
+  async #statement(whole: Uint8Array, shape: AnswerShape, written: Reading): Promise<void> {
+    const reading = await this.#chosen(written);
+    if (!reading) return;
     const passage = await this.#decide(reading, whole.length - PACKET_HEAD - 1);
     if (!passage.allowed) return await this.#refusePassage(passage);
     // SET NAMES, also in a procedure, or by a statement in a variable.
@@ -256,20 +260,35 @@ export class MysqlRelay {
     return given;
   }
 
-  /** Refuses to choose another database than the credential's, or one that cannot be read. @returns true if it did */
-  async #refusesChoice({ command, uses }: Reading): Promise<boolean> {
-    const { only } = this.#options;
-    if (only === undefined || command !== "USE" || uses === only) return false;
-    const other = uses === undefined ? "one that other text hides" : `"${uses.slice(0, 64)}"`;
+  /**
+   * Reads the name in a choice of a database as the server does. Another database than the credential's is refused, and one that
+   * cannot be read.
+   *
+   * @returns `undefined` after a refusal
+   */
+  async #chosen(written: Reading): Promise<Reading | undefined> {
+    const { only, nameOf } = this.#options;
+    const { command, uses: name } = written;
+    if (command !== "USE") return written;
+    const uses = name === undefined ? undefined : nameOf(name);
+    if (name !== undefined && uses === undefined) {
+      await this.#refuse(1044, "42000", unsureName(name));
+      return undefined;
+    }
+    if (only === undefined || uses !== undefined && uses === nameOf(only)) {
+      return { ...written, ...(uses !== undefined && { uses }) };
+    }
+    const other = name === undefined ? "one that other text hides" : `"${name.slice(0, 64)}"`;
     await this.#refuse(1044, "42000", `the credential is for the database "${only}", not for ${other}`);
-    return true;
+    return undefined;
   }
 
-  async #prepare(whole: Uint8Array, reading: Reading): Promise<void> {
+  async #prepare(whole: Uint8Array, written: Reading): Promise<void> {
     const bytes = whole.length - PACKET_HEAD - 1;
     this.#last = undefined;
     // MariaDB prepares USE too.
-    if (await this.#refusesChoice(reading)) return;
+    const reading = await this.#chosen(written);
+    if (!reading) return;
     const passage = await this.#decide(reading, bytes);
     if (!passage.allowed) return await this.#refusePassage(passage);
     await this.#send(whole);
@@ -412,6 +431,13 @@ export class MysqlRelay {
     await this.#options.client.write(errorPacket(this.#answers.sequence ?? 1, code, state, text));
     this.#answers.sequence = 0;
   }
+}
+
+/** Why a name is not used. */
+export function unsureName(name: string): string {
+  return `sbx cannot see which database the server takes "${
+    name.slice(0, 64)
+  }" for: write its name in lower case`;
 }
 
 const UNKNOWN: Prepared = {

@@ -14,7 +14,8 @@ import { ConnectionEnd, DatabaseAccess } from "./access.ts";
 import type { DatabaseClient } from "./client.ts";
 import { statementDraft } from "./event.ts";
 import { LOGIN_MESSAGE_MAX, SERVER_LOGIN_MAX } from "./limit.ts";
-import { codeOf, isPlainCollation, MysqlRelay } from "./mysql.ts";
+import { codeOf, isPlainCollation, MysqlRelay, unsureName } from "./mysql.ts";
+import { askNames, type NameReading } from "./mysql_names.ts";
 import {
   acceptedLogin,
   changeUserAtMysql,
@@ -187,26 +188,31 @@ export class MysqlConnection {
           throw login.released.aborted ? revoked : withoutSecret(error, login.secret);
         },
       );
-      await this.#accept(client, ok);
       const capabilities = loginCapabilities(client, greeting, isSecure);
+      const hasNoEof = (capabilities & CAPABILITY.DEPRECATE_EOF) !== 0;
+      const nameOf = await askNames(server, hasNoEof);
+      const name = chosenName(nameOf, database);
+      await this.#accept(client, ok);
       const session = new MysqlRelay({
         client: this.#connection,
         server,
         gate: this.#context.gate,
         draft: (reading, bytes, name) => statementDraft(by, { ...place, name }, reading, bytes),
+        nameOf,
         password: login.secret,
         moved,
         idleMs: this.#context.relayMs,
-        hasNoEof: (capabilities & CAPABILITY.DEPRECATE_EOF) !== 0,
+        hasNoEof,
         status: okStatus(ok),
         isForeign: !isPlainCollation(greeting.collation),
         only: account.name,
-        database,
+        database: name,
         changeUser: async (body) => {
           const next = readChangeUser(body, capabilities);
           if (this.#choose(next, next.answer) !== account || next.user !== user) {
             throw new ConnectionEnd("28000", "a connection stays with its user; open another one");
           }
+          const chosen = chosenName(nameOf, next.database);
           const accepted = await changeUserAtMysql(server, next, hostAccount, capabilities)
             .catch((error) => {
               throw withoutSecret(error, login.secret);
@@ -214,7 +220,7 @@ export class MysqlConnection {
           return {
             packets: this.#acceptance(next, accepted, 1),
             status: okStatus(accepted),
-            database: next.database,
+            database: chosen,
           };
         },
       });
@@ -285,6 +291,13 @@ function withoutTls(): SbxError {
   return new SbxError("upstream.failed", "the server offers no TLS, and no password is sent without it", {
     hint: "switch TLS on at the server; or give --tls off with the credential of a database of this machine",
   });
+}
+
+/** The database that a client names at its login. @throws {ConnectionEnd} */
+function chosenName(nameOf: NameReading, name: string): string {
+  const chosen = nameOf(name);
+  if (chosen === undefined) throw new ConnectionEnd("42000", unsureName(name));
+  return chosen;
 }
 
 /** Reads the first packet, and nothing behind it: more could only be written by someone on the path. */

@@ -138,6 +138,59 @@ Deno.test({
       },
     );
 
+    await t.step("where the server takes OTHER for other, so do rules and credentials", async () => {
+      const settings = ["--lower-case-table-names=1", "--character-set-server=utf8mb4"];
+      await using folding = await MariaDbServer.start({ tls: await ca.leaf(DB_HOST), settings });
+      await folding.sql(
+        `CREATE DATABASE app; CREATE DATABASE other; CREATE DATABASE \`ärger\`;
+         CREATE USER app IDENTIFIED BY '${PASSWORD}'; GRANT ALL ON *.* TO app;`,
+      );
+      const rules = `[profiles.rules.other]\nname = "other"\naction = "block"\n` +
+        `match = 'has(db.request) && db.request.name == "other" && db.request.command == "SELECT"'\n`;
+      const inFolding = (credentials: NewCredential[]) =>
+        databaseWorld(folding, PORT, credentials, { upstreamDir, rules });
+      await using world = await inFolding([APP]);
+      for (const enter of ["USE OTHER", "use `Other`", "/* */ USE oTHER"]) {
+        const client = await connect(world);
+        await client.query(enter);
+        await assertRejects(() => client.query("SELECT 1"), Error, 'rule "other"', enter);
+        await client.end();
+        const prepared = await connect(world);
+        await prepared.execute(enter);
+        await assertRejects(() => prepared.query("SELECT 2"), Error, 'rule "other"', enter);
+        await prepared.end();
+      }
+      const named = await connect(world, { database: "OTHER" });
+      await assertRejects(() => named.query("SELECT 3"), Error, 'rule "other"');
+      await named.changeUser({ database: "oTher" });
+      await assertRejects(() => named.query("SELECT 4"), Error, 'rule "other"');
+      await named.end();
+      // MySQL's own command for it, and letters that the server folds in its own way.
+      const shown = await cli(world, ["-e", "\\u OTHER\nSELECT 5"]);
+      assertStringIncludes(shown.error, 'rule "other"');
+      const client = await connect(world);
+      await assertRejects(() => client.query("USE `Ärger`"), Error, "write its name in lower case");
+      await client.query("USE `ärger`");
+      await client.end();
+      await assertRejects(() => connect(world, { database: "Ärger" }), Error, "write its name in lower case");
+      assert(
+        !statements(world).some(({ name }) => name !== name?.toLowerCase()),
+        "the record has both names",
+      );
+
+      await using limited = await inFolding([{ ...APP, database: { user: "app", name: "app" } }]);
+      const own = await connect(limited);
+      await own.query("USE APP");
+      for (const enter of ["USE OTHER", "USE other", "USE mysql"]) {
+        await assertRejects(() => own.query(enter), Error, 'for the database "app"', enter);
+        await assertRejects(() => own.execute(enter), Error, 'for the database "app"', enter);
+      }
+      const [rows] = await own.query("SELECT DATABASE() AS name");
+      assertEquals(rows, [{ name: "app" }] as unknown as typeof rows);
+      await own.end();
+      await assertRejects(() => connect(limited, { database: "OTHER" }), Error, 'not for "OTHER"');
+    });
+
     await t.step("mysql2 logs in with any password, and its statements are events", async () => {
       await using world = await open();
       const client = await connect(world);

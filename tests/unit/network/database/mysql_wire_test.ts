@@ -135,11 +135,25 @@ async function session(
 
 const text = (body: Uint8Array | undefined) => new TextDecoder("latin1").decode(body);
 
+/** A server answers the question how it compares names: exactly. */
+async function answerNames(side: Side): Promise<void> {
+  assertStringIncludes(text(await side.next()), "@@lower_case_table_names");
+  const end = new Uint8Array([0xfe, 0, 0, 2, 0]);
+  await side.send(join(
+    packet(1, new Uint8Array([1])),
+    packet(2, new Uint8Array(20)),
+    packet(3, end),
+    packet(4, new Uint8Array([1]), "0"),
+    packet(5, end),
+  ));
+}
+
 /** A server that accepts every login, and then answers the first command. */
 const answering = (answer: Uint8Array) => async (side: Side) => {
   await side.send(greeting("mysql_native_password"));
   await side.next();
   await side.send(packet(2, OK));
+  await answerNames(side);
   await side.next();
   await side.send(answer);
 };
@@ -174,6 +188,7 @@ Deno.test("caching_sha2_password: a server that knows the hash, and one that see
         seen = text(new Uint8Array(plain.map((byte, at) => byte ^ NONCE[at % 20])));
       }
       await side.send(packet(isFast ? 3 : 6, OK));
+      await answerNames(side);
     }, async (side) => {
       assertStringIncludes(text(await side.next()), "caching_sha2_password");
       await side.send(login());
@@ -286,6 +301,7 @@ Deno.test("hostile clients: packets out of order, unknown commands, replication,
     await side.send(greeting("mysql_native_password"));
     await side.next();
     await side.send(packet(2, OK));
+    await answerNames(side);
     assertStringIncludes(text(await side.next()), "SELECT 1");
     await side.send(packet(1, OK));
   }, async (side) => {
@@ -320,6 +336,7 @@ Deno.test("where the server's encoding is another, texts beyond ASCII count as a
     await side.send(greeting("mysql_native_password", 28));
     await side.next();
     await side.send(packet(2, OK));
+    await answerNames(side);
     for (let count = 0; count < 2; count++) {
       await side.next();
       await side.send(packet(1, OK));
