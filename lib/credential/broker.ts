@@ -26,8 +26,8 @@ import { requestBody, responseBody } from "./body.ts";
 import { Capture, Injection } from "./head.ts";
 import type { LoginPlace } from "./entry.ts";
 import { decoyIn } from "./decoy.ts";
-import { Finder } from "./finder.ts";
 import { grantSecret, REASON } from "./grant.ts";
+import { SentSecrets } from "./sent.ts";
 import { messageFilter } from "./message.ts";
 import { METADATA_HOST, plainHost } from "../base/address/mod.ts";
 import type { Definition, Provider } from "./provider.ts";
@@ -86,6 +86,8 @@ export interface HostUse {
 }
 
 const [AWS_ID, AWS_SECRET] = AWS_VARIABLES;
+/** Least status of an error. */
+const ERROR_STATUS = 400;
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+)$/;
 
 /** JSON Web Token; it identifies a person even where it grants no access. */
@@ -101,13 +103,16 @@ export class CredentialBroker implements CredentialPort {
   #accounts!: Accounts;
   readonly #logins: Subscriptions;
   readonly #host: SubscriptionHost;
-  /** secrets sent to each host; its answers are searched for them */
-  readonly #sentSecrets = new Map<string, SentSecrets>();
+  readonly #sent: SentSecrets;
+  /** keys that requests were signed with: a session token travels with a signature */
+  readonly #signed: SentSecrets;
 
   private constructor({ store, vm, onError, logins, ...terms }: BrokerOptions) {
     this.#vault = new Vault(store, vm, onError ?? (() => {}));
     this.#logins = logins ?? new Subscriptions(store);
     this.#host = new SubscriptionHost(this.#vault, this.#logins);
+    this.#sent = new SentSecrets(this.#vault);
+    this.#signed = new SentSecrets(this.#vault);
     this.grant(terms);
   }
 
@@ -150,7 +155,7 @@ export class CredentialBroker implements CredentialPort {
     if (this.#accounts === "stored") requireStoredHead(this.#vault, to, headers);
     const injection = new Injection(this.#vault, to);
     const injected = injection.headers(headers);
-    this.#recordSent(to.host, injection.refs);
+    this.#sent.record(to.host, injection.refs);
     return injected;
   }
 
@@ -203,7 +208,10 @@ export class CredentialBroker implements CredentialPort {
   }
 
   signature(request: SignedRequest): RequestSignature | undefined {
-    return awsSignature(this.#vault, this.#accounts, request, (to, headers) => this.inject(to, headers));
+    return awsSignature(this.#vault, this.#accounts, request, {
+      inject: (to, headers) => this.inject(to, headers),
+      onSigned: (host, ref) => this.#signed.record(host, new Set([ref])),
+    });
   }
 
   trailers({ host }: Destination, trailers: readonly Header[]): Substituted {
@@ -241,7 +249,7 @@ export class CredentialBroker implements CredentialPort {
 
   guards({ host, path }: Omit<BodyPlace, "direction">): boolean {
     const name = plainHost(host);
-    if (this.#sentSecrets.has(name)) return true;
+    if (this.#sent.has(name)) return true;
     const { catalogue } = this.#vault;
     const endpoint = catalogue.tokenAnswerOf(name, path);
     if (endpoint !== undefined && this.#vault.takes(endpoint)) return true;
@@ -250,7 +258,7 @@ export class CredentialBroker implements CredentialPort {
   }
 
   answer(host: string, headers: Header[]): Substituted {
-    if (!this.#sentSecrets.has(plainHost(host))) return { headers, substitutions: [] };
+    if (!this.#sent.has(host) && !this.#signed.has(host)) return { headers, substitutions: [] };
     return new Capture(this.#vault, host).headers(headers);
   }
 
@@ -279,9 +287,12 @@ export class CredentialBroker implements CredentialPort {
   bodies(place: BodyPlace): BodyFilter | undefined {
     const host = plainHost(place.host);
     if (place.direction === "response") {
-      return responseBody(this.#vault, place, () => this.#sentFinder(host));
+      // An error of a service repeats the signed fields; its other answers may be parts, which cannot be searched.
+      const mayRepeat = (place.status ?? 0) >= ERROR_STATUS;
+      const finder = () => this.#sent.finderOf(host) ?? (mayRepeat ? this.#signed.finderOf(host) : undefined);
+      return responseBody(this.#vault, place, finder);
     }
-    const onSent = (ref: string) => this.#recordSent(host, new Set([ref]));
+    const onSent = (ref: string) => this.#sent.record(host, new Set([ref]));
     const filter = requestBody(this.#vault, place, onSent);
     return this.#accounts === "stored" ? storedTokenBody(this.#vault, place, filter) ?? filter : filter;
   }
@@ -446,39 +457,11 @@ export class CredentialBroker implements CredentialPort {
   #holdsAny(text: string): boolean {
     return this.#vault.finder.holds(text) || holdsJwt(text);
   }
-
-  #recordSent(host: string, refs: ReadonlySet<string>): void {
-    // Only a credential's own hosts ever get it, so the map stays small.
-    const name = plainHost(host);
-    const before = this.#sentSecrets.get(name)?.refs ?? new Set();
-    const all = before.union(refs);
-    if (all.size > before.size) this.#sentSecrets.set(name, { refs: all });
-  }
-
-  /** Finder of the secrets that a host was sent; a secret may have been renewed since. */
-  #sentFinder(name: string): Finder | undefined {
-    const sent = this.#sentSecrets.get(name);
-    if (!sent) return undefined;
-    const { finder: all } = this.#vault;
-    if (sent.of !== all) {
-      sent.of = all;
-      sent.finder = new Finder(this.#vault.secrets(sent.refs), { shapes: false });
-    }
-    return sent.finder;
-  }
 }
 
 function holdsJwt(text: string): boolean {
   JWT.lastIndex = 0;
   return JWT.test(text);
-}
-
-/** Secrets sent to one host, and the finder for them in its answers. */
-interface SentSecrets {
-  refs: ReadonlySet<string>;
-  finder?: Finder;
-  /** finder of all secrets when it was made: another one knows others */
-  of?: Finder;
 }
 
 // Environment variables of guests, and secrets in `.env` files (docs/design/contracts/09-credentials.md §9).

@@ -2,6 +2,8 @@
  * Keys of an identity at AWS (docs/design/contracts/09-credentials.md §9, "Clouds"): of a profile of the host's own configuration,
  * with SSO, credential_process and roles, and of a role that such keys take. Amazon's library asks SSO and STS.
  */
+import { homedir } from "node:os";
+import { dirname, join } from "node:path";
 import type { SbxError } from "../../base/error/mod.ts";
 import type { AwsTerms } from "../cloud/terms.ts";
 import type { Obtained } from "../entry.ts";
@@ -18,6 +20,8 @@ const TTL_S = 900;
 /** Life of a role's keys, in `s`: all that a role taken by a role has. */
 const ROLE_S = 3600;
 const REGION = "us-east-1";
+/** Bits of a mode by which others than the owner may write. */
+const OTHERS_WRITE = 0o022;
 /** Most attempts of one request. */
 const ATTEMPTS = 2;
 /** Name of the sessions of a role, in the records of its account. */
@@ -76,6 +80,7 @@ export async function obtainAwsKeys(
   const obtained_at = Date.now();
   const { parseKnownFiles } = await import("@smithy/core/config");
   const { profile, role_arn, external_id, region } = terms;
+  if (profile !== undefined) await requireOwnConfig();
   const chain: Chain = {
     profiles: profile === undefined
       ? {}
@@ -98,6 +103,32 @@ export async function obtainAwsKeys(
   const expires_at = keys.expiration?.getTime() ?? obtained_at + TTL_S * 1000;
   if (!(expires_at > Date.now())) throw fail("the keys of AWS have expired", "log in again: aws sso login");
   return { secret, obtained_at, expires_at };
+}
+
+/**
+ * Requires that no other user can write a profile: it may name a program, which then runs as the service's user.
+ *
+ * @throws {SbxError} `credential.program`
+ */
+async function requireOwnConfig(): Promise<void> {
+  const home = Deno.env.get("HOME") ?? homedir();
+  const files = [
+    Deno.env.get("AWS_CONFIG_FILE") ?? join(home, ".aws/config"),
+    Deno.env.get("AWS_SHARED_CREDENTIALS_FILE") ?? join(home, ".aws/credentials"),
+  ];
+  for (const file of files) {
+    const path = await Deno.realPath(file).catch(() => undefined);
+    if (path === undefined) continue;
+    for (const each of [path, dirname(path)]) {
+      const { uid, mode } = await Deno.stat(each);
+      const isForeign = uid !== null && uid !== 0 && uid !== Deno.uid();
+      if (!isForeign && ((mode ?? 0) & OTHERS_WRITE) === 0) continue;
+      throw fail(
+        `${each} can be changed by others, and a profile in it may name a program`,
+        `chown and chmod go-w ${each}`,
+      );
+    }
+  }
 }
 
 function stored(key: string): LibraryKeys {

@@ -23,13 +23,16 @@ const PROVIDER = "aws";
 /**
  * Finds the signature of a request that stands for a stored key, or that may not be sent.
  *
- * @param inject replaces refs in the other fields
+ * @param inject replaces refs in the other fields @param onSigned gets the host and ref of keys that sign
  */
 export function awsSignature(
   vault: Vault,
   accounts: Accounts,
   request: SignedRequest,
-  inject: (to: Destination, headers: Header[]) => Injected,
+  { inject, onSigned }: {
+    inject(to: Destination, headers: Header[]): Injected;
+    onSigned(host: string, ref: string): void;
+  },
 ): RequestSignature | undefined {
   const mark = request.target.indexOf("?");
   const query = mark < 0 ? "" : request.target.slice(mark + 1);
@@ -45,7 +48,11 @@ export function awsSignature(
       {
         placeholder: secret,
         hasHosts: (credential.entry.hosts ?? []).length > 0,
-        grant: (to, location) => grantSecret(vault, credential.entry.ref, to, location, () => true),
+        grant: (to, location) => {
+          const grant = grantSecret(vault, credential.entry.ref, to, location, () => true);
+          onSigned(to.host, credential.entry.ref);
+          return grant;
+        },
         inject,
         row: (to, location) => rowOf(credential, to, location),
       },

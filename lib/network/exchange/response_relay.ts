@@ -75,14 +75,14 @@ export class ResponseRelay {
           : response.body.takeWhole?.() ?? await readWhole(response.body, length);
         try {
           // Once the body is there: a secret may have been sent to its host meanwhile.
-          if (broker.guards(place)) this.#search();
+          if (broker.guards(place) || response.status >= ERROR_STATUS) this.#search(response.status);
           await this.#relayWhole(response.status, headers, body, response.declared);
         } finally {
           // Only now: the next response on the connection may overwrite the body.
           exchange.done();
         }
       } else {
-        this.#search();
+        this.#search(response.status);
         if (await this.#relayStream(response.status, headers, response.body)) exchange.done();
       }
     } finally {
@@ -234,9 +234,9 @@ export class ResponseRelay {
   }
 
   /** Searches the body for secrets that were sent to its host. @throws {MessageFault} as `#requireReadable` */
-  #search(): void {
+  #search(status: number): void {
     const { broker, place } = this.#options;
-    this.#filter = broker.bodies(place);
+    this.#filter = broker.bodies({ ...place, status });
     this.#requireReadable();
   }
 
@@ -284,6 +284,8 @@ export class ResponseRelay {
   }
 }
 
+/** Least status of an error, which may repeat signed fields. */
+const ERROR_STATUS = 400;
 const BLOCKED = "blocked by policy";
 
 /** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */

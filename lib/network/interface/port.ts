@@ -89,6 +89,8 @@ export interface BodyPlace extends Destination {
   path: string;
   /** content type of the request; that of a response is unknown when the filter is made */
   content_type?: string;
+  /** of a response */
+  status?: number;
 }
 
 /**

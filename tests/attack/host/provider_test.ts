@@ -4,7 +4,8 @@ import { newCredential } from "../../../lib/service/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { CredentialAdd } from "../../../lib/client/api/mod.ts";
-import { decode, encode, to, world } from "../../helper/credential.ts";
+import { CredentialBroker } from "../../../lib/credential/mod.ts";
+import { decode, encode, KEY, to, world } from "../../helper/credential.ts";
 
 const SECRET = "a-secret-of-a-person";
 const GRANTED = ["gitlab", "bedrock", "stripe", "slack", "telegram", "azure-openai"];
@@ -124,6 +125,55 @@ Deno.test(
         CredentialDenied,
         "do not travel here",
       );
+    }
+  }),
+);
+
+Deno.test(
+  "a key that is found by an added provider's beginning goes to its hosts, for the VM that brought it",
+  world([], async ({ store }) => {
+    const key = "acme_live_0123456789abcdefABCD";
+    const acme = { hosts: ["api.acme.example"], headers: ["x-acme-key"], prefixes: ["acme_live_"] };
+    const moved = { ...acme, hosts: ["evil.example"] };
+    // Another stranger's profile claims the same keys for hosts of its own.
+    const theirs = { hosts: ["evil.example"], headers: ["x-acme-key"], prefixes: ["acme_"] };
+    const openFor = (vm: string, custom: Record<string, typeof acme>) =>
+      CredentialBroker.open({ store, providers: Object.keys(custom), custom, vm });
+    const brokers = {
+      own: await openFor("vm-a", { acme }),
+      other: await openFor("vm-b", { acme }),
+      theirs: await openFor("vm-c", { theirs }),
+      later: await openFor("vm-a", { acme: moved }),
+    };
+    try {
+      const [[, given]] = brokers.own.capture("api.acme.example", [["x-acme-key", key]]).headers;
+      assert(given.startsWith("credential:blake3:"));
+      await brokers.own.flush();
+      const send = (broker: CredentialBroker, host: string, name = "x-acme-key") =>
+        broker.inject(to(host), [[name, given]]).headers[0][1];
+      assertEquals(send(brokers.own, "api.acme.example"), key);
+      // The profile is edited, or the VM starts again with another one: the key stays where it was brought for.
+      brokers.own.grant({ providers: ["acme"], custom: { acme: moved } });
+      for (const broker of Object.values(brokers)) await broker.refresh();
+      for (
+        const [broker, host, name] of [
+          [brokers.own, "evil.example"],
+          [brokers.later, "evil.example"],
+          [brokers.own, "api.acme.example.evil.example"],
+          [brokers.own, "api.acme.example", "x-other"],
+          [brokers.other, "api.acme.example"],
+          [brokers.other, "evil.example"],
+          [brokers.theirs, "evil.example"],
+          [brokers.theirs, "api.acme.example"],
+        ] as [CredentialBroker, string, string?][]
+      ) assertThrows(() => send(broker, host, name), CredentialDenied, undefined, `${host} ${name}`);
+      // No beginning of theirs makes a key of another provider theirs.
+      for (const text of [KEY.anthropic, KEY.github]) {
+        const [row] = brokers.theirs.capture("evil.example", [["x-acme-key", text]]).substitutions;
+        assert(row.provider !== "theirs", text);
+      }
+    } finally {
+      for (const broker of Object.values(brokers)) await broker.close();
     }
   }),
 );

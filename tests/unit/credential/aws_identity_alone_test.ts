@@ -313,6 +313,32 @@ Deno.test("a profile of SSO gives keys, renews its login as the person's own cli
     );
   }));
 
+Deno.test("a configuration that others can change names no program", () =>
+  withHome(async (home) => {
+    const mark = join(home, "ran");
+    const [folder, config] = [join(home, ".aws"), join(home, ".aws/config")];
+    await Deno.writeTextFile(config, `[profile evil]\ncredential_process = touch ${mark}\n`);
+    const elsewhere = join(home, "shared");
+    await Deno.mkdir(elsewhere);
+    const open: [string, number][] = [[config, 0o666], [config, 0o660], [folder, 0o777]];
+    for (const [path, mode] of open) {
+      const { mode: before } = await Deno.stat(path);
+      await Deno.chmod(path, mode);
+      const message = await problemOf({ profile: "evil" });
+      assert(message.startsWith(`${await Deno.realPath(path)} can be changed by others`), message);
+      await Deno.chmod(path, before! & 0o777);
+    }
+    // Behind a link, the folder that it leads to counts.
+    await Deno.rename(config, join(elsewhere, "config"));
+    await Deno.symlink(join(elsewhere, "config"), config);
+    await Deno.chmod(elsewhere, 0o777);
+    assert(/shared can be changed by others/.test(await problemOf({ profile: "evil" })));
+    await assertRejects(() => Deno.stat(mark), Deno.errors.NotFound);
+    await Deno.chmod(elsewhere, 0o755);
+    await problemOf({ profile: "evil" });
+    await Deno.stat(mark);
+  }));
+
 Deno.test(
   "a VM signs with a placeholder of an identity, and the host with the keys of the role",
   world([], async ({ store, open }) => {
