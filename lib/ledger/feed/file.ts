@@ -13,6 +13,6 @@ export class FileSender implements FeedSender {
   }
 
   send(records: readonly FeedRecord[]): Promise<number> {
-    return this.#file.append(records.map(({ body }) => JSON.stringify(body)));
+    return this.#file.append(records.map(({ json }) => json));
   }
 }

@@ -29,16 +29,14 @@ export class HecSender implements FeedSender {
   }
 
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
-    const lines = records.map(({ time, host, event_type, session_id, sequence, body }) =>
-      JSON.stringify({
-        time: time / 1000,
-        host,
-        source: "sbx",
-        sourcetype: "sbx:ocsf",
-        event: body,
-        fields: { event_type, session_id, sequence },
-      })
-    );
+    const lines = records.map(({ time, host, event_type, session_id, sequence, json }) => {
+      const fields = { event_type, session_id, sequence };
+      return withMember(
+        { time: time / 1000, host, source: "sbx", sourcetype: "sbx:ocsf", fields },
+        "event",
+        json,
+      );
+    });
     await this.#receiver.post(lines.join("\n"), {}, signal);
     return 0;
   }
@@ -59,18 +57,23 @@ export class ElasticSender implements FeedSender {
   }
 
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
-    const lines = records.flatMap(({ time, session_id, sequence, decision, body }) => [
+    const lines = records.flatMap(({ time, session_id, sequence, decision, body, json }) => [
       // The end of an event that was sent before is a document of its own.
       JSON.stringify({ create: { _id: idOf(session_id, sequence, body) } }),
-      JSON.stringify({
-        "@timestamp": new Date(time).toISOString(),
-        sbx: { session_id, sequence, decision },
-        ocsf: body,
-      }),
+      withMember(
+        { "@timestamp": new Date(time).toISOString(), sbx: { session_id, sequence, decision } },
+        "ocsf",
+        json,
+      ),
     ]);
     const headers = { "content-type": "application/x-ndjson" };
     return countRefused(await this.#receiver.post(lines.join("\n") + "\n", headers, signal), records.length);
   }
+}
+
+/** JSON of an object that is not empty, with one member more that is JSON already. */
+function withMember(object: Record<string, unknown>, name: string, json: string): string {
+  return `${JSON.stringify(object).slice(0, -1)},"${name}":${json}}`;
 }
 
 function idOf(session: string, sequence: number, body: Record<string, unknown>): string {

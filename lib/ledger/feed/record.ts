@@ -35,6 +35,8 @@ export interface FeedRecord {
   host: string;
   /** the event in its class of OCSF */
   body: Fields;
+  /** the body as JSON in printable ASCII: most receivers get it, and its length was measured */
+  json: string;
   /** its parts for forms that are not OCSF, redacted as the body is */
   parts: FeedParts;
 }
@@ -106,10 +108,10 @@ export function feedRecordOf(
   isUpdate = false,
 ): FeedRecord {
   const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
-  // A receiver would cut it, and the rest is no JSON. One with its subject was measured.
-  const hasSubject = !("sbx.is_cut" in (record.body.unmapped as Fields));
-  if (hasSubject || asciiJson(record.body).length <= RECORD_MAX) return record;
-  return buildRecord(event, sink, context, isUpdate, SHORT_FIELD_MAX);
+  // A receiver would cut it, and the rest is no JSON.
+  return record.json.length <= RECORD_MAX
+    ? record
+    : buildRecord(event, sink, context, isUpdate, SHORT_FIELD_MAX);
 }
 
 function buildRecord(
@@ -138,7 +140,7 @@ function buildRecord(
   const common = { ...rest, ...(process && { process: process as typeof own & object }) };
   const [class_uid, class_name, category_name] = CLASSES[family];
   const [activity_id, activity_name] = activityOf(family, subject);
-  const host = made_by?.device ?? deviceName();
+  const host = made_by?.device ?? thisDevice();
   const { event_id, event_type, session_id, sequence, timestamp_unix_ms: time } = common;
   const { uid: __, name: ___, data: ____, process: started, ...objects } = evidenceOf({
     common,
@@ -148,7 +150,7 @@ function buildRecord(
   const outcome = OUTCOMES[decision ?? ""] ?? "observed";
   // An error names hosts and paths in words of its own.
   const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
-  const body = {
+  const body: Fields & { unmapped: Fields } = {
     category_uid: Math.floor(class_uid / 1000),
     category_name,
     class_uid,
@@ -189,7 +191,8 @@ function buildRecord(
         { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
     },
   };
-  const { "sbx.error": error } = body.unmapped;
+  const { "sbx.error": error } = body.unmapped as { "sbx.error"?: string };
+  const json = addSubject(body, subject);
   return {
     event_id,
     event_type,
@@ -198,7 +201,8 @@ function buildRecord(
     time,
     ...(decision !== undefined && { decision }),
     host,
-    body: { ...body, unmapped: { ...body.unmapped, ...subjectThatFits(body, subject) } },
+    body,
+    json,
     parts: {
       family,
       common,
@@ -214,28 +218,39 @@ function buildRecord(
   };
 }
 
-/** The subject beside the objects of OCSF, while the record stays small enough. */
-function subjectThatFits(body: Fields, subject: Fields): Fields {
-  const named = Object.fromEntries(
-    Object.entries(subject).map(([key, value]) => [`sbx.subject.${key}`, value]),
-  );
-  return asciiJson(body).length + asciiJson(named).length <= RECORD_MAX ? named : { "sbx.is_cut": true };
+/** Name of this host; reading it for each event would cost a call of the system. */
+let device: string | undefined;
+function thisDevice(): string {
+  return device ??= deviceName();
+}
+
+/** Adds the subject beside the objects of OCSF, while the record stays small enough. @returns the body as JSON */
+function addSubject(body: Fields & { unmapped: Fields }, subject: Fields): string {
+  const bare = body.unmapped;
+  body.unmapped = { ...bare };
+  for (const key in subject) body.unmapped[`sbx.subject.${key}`] = subject[key];
+  const json = asciiJson(body);
+  if (json.length <= RECORD_MAX) return json;
+  body.unmapped = { ...bare, "sbx.is_cut": true };
+  return asciiJson(body);
 }
 
 function redact(subject: Fields, family: string, terms: FeedSink["redact"], max: number): Fields {
-  return Object.fromEntries(
-    Object.entries(subject).flatMap(([key, value]) => {
-      const how = terms[`${family}.${key}`];
-      if (how === "remove") return [];
-      if (how === undefined && typeof value === "string") return [[key, cut(value, max)]];
-      if (how === undefined && (typeof value === "number" || typeof value === "boolean")) {
-        return [[key, value]];
-      }
+  const redacted: Fields = {};
+  for (const key in subject) {
+    const value = subject[key];
+    const how = terms[`${family}.${key}`];
+    if (how === "remove") continue;
+    if (how === undefined && typeof value === "string") redacted[key] = cut(value, max);
+    else if (how === undefined && (typeof value === "number" || typeof value === "boolean")) {
+      redacted[key] = value;
+    } else {
       const text = typeof value === "string" ? value : JSON.stringify(value);
-      if (how === "hash") return [[key, `sha256:${createHash("sha256").update(text).digest("hex")}`]];
-      return [[key, text.length > max ? cut(text, max) : value]];
-    }),
-  );
+      if (how === "hash") redacted[key] = `sha256:${createHash("sha256").update(text).digest("hex")}`;
+      else redacted[key] = text.length > max ? cut(text, max) : value;
+    }
+  }
+  return redacted;
 }
 
 function cutAll<T extends object>(fields: T, max: number): T {

@@ -2,7 +2,7 @@
 import { timeLimit } from "../../base/time/mod.ts";
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { DeliveryError, tlsProblem } from "../sink/mod.ts";
-import { asciiJson, type FeedRecord } from "./record.ts";
+import type { FeedRecord } from "./record.ts";
 import type { FeedSender } from "./feed.ts";
 
 /** Port of RFC 5425. */
@@ -18,7 +18,7 @@ export function syslogFrame(record: FeedRecord): Uint8Array {
   const priority = FACILITY * 8 + (record.decision === "block" ? WARNING : INFORMATIONAL);
   const time = new Date(record.time).toISOString();
   const host = record.host.replace(/[^\x21-\x7e]/g, "-").slice(0, 255) || "-";
-  const message = `<${priority}>1 ${time} ${host} sbx - ${record.event_type} - ${asciiJson(record.body)}`;
+  const message = `<${priority}>1 ${time} ${host} sbx - ${record.event_type} - ${record.json}`;
   return new TextEncoder().encode(`${message.length} ${message}`);
 }
 

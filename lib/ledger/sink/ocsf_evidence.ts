@@ -162,5 +162,7 @@ function partOf({ id, name, image }: NonNullable<EventProcess["container"]>): Fi
 
 /** Leaves out unknown attributes. */
 function clean(fields: Fields): Fields {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+  const set: Fields = {};
+  for (const key in fields) if (fields[key] !== undefined) set[key] = fields[key];
+  return set;
 }
