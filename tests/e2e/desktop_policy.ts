@@ -9,7 +9,7 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
   const decided = page.getByRole("region", { name: "Try one event" }).getByRole("status");
   const rules = page.getByRole("table", { name: "Rules in the order in which they decide" });
   const changes = page.getByRole("region", { name: "Changes" });
-  const compared = page.getByRole("region", { name: "Compare with the last session" });
+  const compared = page.getByRole("region", { name: "Compare with the newest session" });
 
   await t.step("one event is tried, a rule is saved, and the same event is decided by it", async () => {
     await desktop.open("rules");
@@ -30,7 +30,7 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     await match.press("Control+a");
     await page.keyboard.insertText('http.request.host == "example.com" || http.request.path == "/free"');
     await dialog.locator(".cm-lintRange-error").waitFor({ state: "detached" });
-    await dialog.getByRole("button", { name: "Try on the last session" }).click();
+    await dialog.getByRole("button", { name: "Try on the newest session" }).click();
     const changed = dialog.getByRole("row", { name: /asked\.example\/free/ });
     await changed.getByText("block by no-example").waitFor();
     await dialog.getByText("Try one event with this rule").click();

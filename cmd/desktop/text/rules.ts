@@ -70,13 +70,15 @@ export const rules = {
   },
   effect: {
     title: "Effect of the rule",
-    last: "Try on the last session",
+    last: "Try on the newest session",
     again: "Try again",
-    none: "This profile has no session yet.",
+    none:
+      "No session of this profile has a decision yet. Start a VM with it, let it do something, and try again.",
+    empty: (name: string) => `${name} has no decision yet to try the rule on.`,
     invalid: "The rule cannot be tried as it is; see the remarks.",
-    same: (decided: number) => `It changes none of ${decided} decisions.`,
-    differ: (different: number, decided: number, isCut: boolean) =>
-      `It changes ${different} of ${decided} decisions${isCut ? "; the first of them:" : ":"}`,
+    same: (decided: number, name: string) => `It changes none of ${decided} decisions of ${name}.`,
+    differ: (different: number, decided: number, name: string, isCut: boolean) =>
+      `It changes ${different} of ${decided} decisions of ${name}${isCut ? "; the first of them:" : ":"}`,
     table: "Decisions that it changes",
     time: "Time",
     event: "Event",
@@ -86,11 +88,12 @@ export const rules = {
       `${decision} by ${rule_id}${rewrites > 0 ? `, ${rewrites} rewrites` : ""}`,
   },
   compare: {
-    title: "Compare with the last session",
-    about: "Decides the events of the last session again with these rules, and shows the differences.",
+    title: "Compare with the newest session",
+    about: "Decides the events of the newest session again with these rules, and shows the differences.",
     run: "Compare",
     progress: (done: number, total: number) => `${done} of ${total} events`,
-    none: "This profile has no session with a decision yet.",
+    none:
+      "No session of this profile has a decision yet. Start a VM with it, let it do something, and compare again.",
     same: (count: number, name: string) => `Nothing differs: ${count} decisions of ${name}.`,
     differ: (changed: number, count: number, name: string) =>
       `${changed} of ${count} decisions of ${name} differ.`,

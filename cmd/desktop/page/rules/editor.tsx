@@ -3,7 +3,8 @@ import { useEffect, useRef } from "preact/hooks";
 import { api, type RuleDraft, type RuleEffect, type RuleTable } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
 import { Dialog, Table, timeOf } from "../../part/common.tsx";
-import { act, textOf } from "../../store/store.ts";
+import { ofNewest } from "../../part/newest.ts";
+import { act, textOf, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { allOf } from "../../../../lib/base/list/mod.ts";
 import type { Mark } from "../../part/code/editor.ts";
@@ -307,12 +308,16 @@ function DraftEffect({ profile, read, session }: EffectProps) {
     said.value = text.common.loading;
     effect.value = undefined;
     try {
-      const id = session ??
-        (await api.sessions()).sessions.find(({ profile_id }) => profile_id === profile)?.id;
-      if (id === undefined) return void (said.value = words.none);
-      const answer = await api.tryRule(profile, { ...read(), session: id });
-      effect.value = answer.effect;
-      said.value = saidOf(answer.effect);
+      const tryOn = (id: string) => api.tryRule(profile, { ...read(), session: id });
+      const found = session === undefined
+        ? await ofNewest(profile, async ({ id }) => {
+          const answer = await tryOn(id);
+          // A rule that cannot be tried is as wrong on every session.
+          return answer.effect?.decided === 0 ? undefined : answer;
+        })
+        : { answer: await tryOn(session), session: { name: vmNames.value.get(session) ?? session } };
+      effect.value = found?.answer.effect;
+      said.value = found ? saidOf(found.answer.effect, found.session.name) : words.none;
     } catch (error) {
       said.value = error instanceof SyntaxError ? text.rules.editor.notJson : textOf(error);
     }
@@ -340,11 +345,12 @@ function DraftEffect({ profile, read, session }: EffectProps) {
   );
 }
 
-function saidOf(effect: RuleEffect | undefined): string {
+function saidOf(effect: RuleEffect | undefined, name: string): string {
   const words = text.rules.effect;
   if (effect === undefined) return words.invalid;
-  if (effect.different === 0) return words.same(effect.decided);
-  return words.differ(effect.different, effect.decided, effect.truncated);
+  if (effect.decided === 0) return words.empty(name);
+  if (effect.different === 0) return words.same(effect.decided, name);
+  return words.differ(effect.different, effect.decided, name, effect.truncated);
 }
 
 /** Samples of events to try, by type. */

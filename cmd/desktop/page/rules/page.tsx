@@ -12,6 +12,7 @@ import { RemarkList, RuleEditor, Simulator } from "./editor.tsx";
 import { act, textOf, useLoaded } from "../../store/store.ts";
 import { useEffect } from "preact/hooks";
 import { query, setQuery } from "../../app/route.ts";
+import { ofNewest } from "../../part/newest.ts";
 import { subjectOf } from "../../part/subject.ts";
 
 /** The rules of a profile, of corp and the defaults, in order of decision. */
@@ -203,10 +204,13 @@ function Comparison({ profile }: { profile: string }) {
     busy.value = true;
     differences.value = [];
     try {
-      const session = (await api.sessions()).sessions.find(({ profile_id }) => profile_id === profile);
-      const events = session ? await decidedEvents(session.id) : [];
-      if (!session || events.length === 0) said.value = words.none;
+      const newest = await ofNewest(profile, async ({ id }) => {
+        const events = await decidedEvents(id);
+        return events.length > 0 ? events : undefined;
+      });
+      if (!newest) said.value = words.none;
       else {
+        const { session, answer: events } = newest;
         const found = await compare(profile, events, (done) => {
           said.value = words.progress(done, events.length);
         });
