@@ -2,6 +2,7 @@ import { ignore, SbxError } from "../../lib/base/error/mod.ts";
 import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/session/ipc/mod.ts";
 import type { JobRunner, Jobs } from "../../lib/session/job/mod.ts";
 import type { ConnectPort, PortRecorder, Ports, PortUser } from "../../lib/session/forward/mod.ts";
+import { withdrawAnswer } from "../../lib/session/gate/mod.ts";
 import type { Session } from "../../lib/session/mod.ts";
 import type { ServiceGuest, Services } from "../../lib/session/services/mod.ts";
 import { PORT_PROGRAM, type Viewer } from "../../lib/machine/guest/mod.ts";
@@ -99,6 +100,8 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
       const { t: _, ask_id, digest, by, ...answer } = call;
       return { t: "Ask", ask: enforcement.gate.asks.resolve(ask_id, answer, by, digest) };
     }
+    case "Withdraw":
+      return { t: "Withdrawn", ask: withdrawAnswer(enforcement.gate, call.ask_id, call.by) };
     case "ObserveFile":
       enforcement.observeFile(call);
       return { t: "Ok" };

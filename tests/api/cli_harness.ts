@@ -134,6 +134,7 @@ export class Place implements AsyncDisposable {
       const asks = [{ ...past, until: "2026-01-01T00:05:05.000Z" }];
       return c.json({ asks, unreadable: ["silent"] });
     });
+    app.delete("/asks/in-force/ask-1", (c) => c.json(past));
     app.get("/asks/history", (c) => {
       this.queries.push(c.req.query());
       return c.json({ asks: [past], truncated: true, unreadable: [] });

@@ -7,6 +7,11 @@ import { DesktopHome } from "../helper/desktop_home.ts";
 import { httpRequest } from "../helper/event.ts";
 import { rule } from "../helper/session_gate.ts";
 
+interface RecordedEvent {
+  common: { actor: string; labels: Record<string, string> };
+  process: { activity: { command: string } };
+}
+
 const options = { sanitizeResources: false, sanitizeOps: false };
 const RULES =
   rule("profiles", "ask-site", "ask", 'http.request.host == "asked.example"', 'reason = "a person decides"') +
@@ -80,6 +85,25 @@ Deno.test("asks on the desktop page", options, async (t) => {
     const inForce = page.getByRole("region", { name: "Answers in force" });
     await inForce.getByRole("row", { name: /asked\.example.* denied dev in \d+ min/ }).waitFor();
     assertEquals((await home.service.asks.list()).length, 0);
+  });
+
+  await t.step("an answer in force is withdrawn, on record, and the next event is asked about", async () => {
+    const inForce = page.getByRole("region", { name: "Answers in force" });
+    await inForce.getByRole("button", { name: /^Withdraw the answer for .*asked\.example/ }).click();
+    await inForce.waitFor({ state: "detached" });
+    await page.getByText(/^Withdrawn: you are asked about/).waitFor();
+    const waiting = request("asked.example", "/after");
+    await card(/asked\.example\/after/).waitFor();
+    await read();
+    await page.getByRole("button", { name: "Deny" }).first().click();
+    assertEquals(await waiting, false);
+    await home.ledger.flush();
+    const { events } = await home.withClient((client) =>
+      client.json<{ events: RecordedEvent[] }>("GET", `/sessions/${home.id}/events?family=process`)
+    );
+    const [{ common, process }] = events;
+    assertEquals([process.activity.command.slice(0, 24), common.actor], ["sbx-answer withdraw ask-", "host"]);
+    assertEquals([common.labels.answer, common.labels.rule_id], ["deny", "ask-site"]);
   });
 
   await t.step("an ask that expires leaves a trace", async () => {

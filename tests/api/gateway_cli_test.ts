@@ -110,6 +110,12 @@ Deno.test("cli: reports, tables and errors", options, async (t) => {
       const standing = await place.sbx(["asks", "--in-force"]);
       assertMatch(standing.stdout, /ask-1 +demo +allow +2026-01-01 00:05:05.000 +POSTs to it +posts +ann/);
       assertEquals([standing.code, /silent does not reply/.test(standing.stderr)], [1, true]);
+      const withdrawn = await place.sbx(["asks", "--withdraw", "ask-1"]);
+      assertEquals(
+        [withdrawn.code, withdrawn.stdout],
+        [0, "withdrew the answer to ask-1 (allow): demo asks about POSTs to it again\n"],
+      );
+      assertEquals((await place.sbx(["asks", "--withdraw", "ask-1", "--in-force"])).code, 2);
       const past = await place.sbx(["sessions", "--past", "--profile", "code"]);
       assertMatch(past.stdout, /SESSION +NAME +PROFILE +AGENT +CREATED[^]*agent +code +claude +2026/);
       assertEquals([place.queries.at(-1)?.state, place.queries.at(-1)?.profile], ["past", "code"]);

@@ -25,7 +25,7 @@ import { compileLayers } from "../../lib/policy/mod.ts";
 import { Service } from "../../lib/service/mod.ts";
 import { detectionsOf, sessionPaths, writeRecord, writeState } from "../../lib/session/mod.ts";
 import type { ResponseTerms } from "../../lib/detection/response/mod.ts";
-import { SessionGate } from "../../lib/session/gate/mod.ts";
+import { SessionGate, withdrawAnswer } from "../../lib/session/gate/mod.ts";
 import {
   type Call,
   type Caller,
@@ -251,6 +251,9 @@ export class DesktopHome implements AsyncDisposable {
     if (call.t === "Resolve") {
       const { t: _, ask_id, by, digest, ...answer } = call;
       return await caller.reply({ t: "Ask", ask: this.gate.asks.resolve(ask_id, answer, by, digest) });
+    }
+    if (call.t === "Withdraw") {
+      return await caller.reply({ t: "Withdrawn", ask: withdrawAnswer(this.gate, call.ask_id, call.by) });
     }
     const reply: Reply = call.t === "Asks"
       ? { t: "Asks", asks: this.gate.asks.pending() }

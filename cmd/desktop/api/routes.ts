@@ -137,6 +137,7 @@ export const api = {
   findingsAcross: (conditions: Conditions<"/sessions/findings">) =>
     ask("GET", "/sessions/findings", {}, conditions),
   asksInForce: () => ask("GET", "/asks/in-force", {}),
+  withdrawAnswer: (id: string) => ask("DELETE", "/asks/in-force/{id}", { id }),
   pastAsks: (conditions: Conditions<"/asks/history">) => ask("GET", "/asks/history", {}, conditions),
   why: async (id: string, event_id: string) =>
     await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,

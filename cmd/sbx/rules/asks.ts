@@ -1,4 +1,11 @@
-import type { AskList, AsksInForce, AskView, PastAsks, VmSummary } from "../../../lib/client/api/mod.ts";
+import type {
+  AskInForceView,
+  AskList,
+  AsksInForce,
+  AskView,
+  PastAsks,
+  VmSummary,
+} from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
@@ -26,21 +33,33 @@ const HISTORY_OPTIONS: Option[] = [
 
 export const command: Command = {
   name: "asks",
-  usage: "[--follow|--in-force|--history] [--json]",
+  usage: "[--follow|--in-force|--history|--withdraw ASK] [--json]",
   summary: "list the events that wait for a person to allow or deny them",
   notes: [UTC_NOTE, "--in-force and --history are in local time."],
   options: [
     { name: "follow", short: "f", about: "continue with new asks; with --json one ask per line" },
     { name: "in-force", about: "answers that cover further events of running VMs now" },
     { name: "history", about: "asks of all sessions that were answered or expired, newest first" },
+    {
+      name: "withdraw",
+      value: "ASK",
+      about: "end an answer of --in-force: events that it covered are asked about again",
+    },
     ...HISTORY_OPTIONS,
     JSON_OPTION,
   ],
-  examples: ["sbx asks", "sbx asks --follow", "sbx asks --in-force", "sbx asks --history --since yesterday"],
+  examples: [
+    "sbx asks",
+    "sbx asks --follow",
+    "sbx asks --in-force",
+    "sbx asks --history --since yesterday",
+    "sbx asks --withdraw ask-3f2a90c1d7e4-9c1d2e7a",
+  ],
   async run(args) {
     const list = listOf(args);
     const client = await connect();
     if (list === "in-force") return await listInForce(client, args);
+    if (list === "withdraw") return await withdraw(client, args);
     if (list === "history") return await listHistory(client, args);
     const json = args.has("json");
     const names = new VmNames(client);
@@ -63,9 +82,9 @@ export const command: Command = {
 
 /** The list that a call is about. @throws {SbxError} `usage.invalid` */
 function listOf(args: Arguments): string | undefined {
-  const [list, other] = ["follow", "in-force", "history"].filter((name) => args.has(name));
+  const [list, other] = ["follow", "in-force", "history", "withdraw"].filter((name) => args.has(name));
   if (other !== undefined) {
-    throw usageError(command, `--${list} and --${other} are two lists`, "give one of them");
+    throw usageError(command, `--${list} and --${other} are two calls`, "give one of them");
   }
   const condition = HISTORY_OPTIONS.find(({ name }) => args.has(name));
   if (condition && list !== "history") {
@@ -95,6 +114,19 @@ async function listInForce(client: Client, args: Arguments): Promise<number> {
   }
   for (const id of unreadable) note(`the VM of session ${id} does not reply: its answers are not listed`);
   return unreadable.length > 0 ? 1 : 0;
+}
+
+async function withdraw(client: Client, args: Arguments): Promise<number> {
+  const path = `/asks/in-force/${encodeURIComponent(args.text("withdraw")!)}`;
+  const ask = await client.json<AskInForceView>("DELETE", path);
+  await (args.has("json") ? printJson(ask) : print(
+    plain(
+      `withdrew the answer to ${ask.ask_id} (${ask.answer.decision}): ${ask.vm} asks about ${
+        reachOf(ask)
+      } again`,
+    ),
+  ));
+  return 0;
 }
 
 /** Events that an answer covers. */

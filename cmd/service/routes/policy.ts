@@ -93,9 +93,12 @@ export function routePolicy(
   handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
   handle(app, policyRoutes.asksInForce, async () => {
     const { asks: inForce, unreadable } = await asks.inForce();
-    const names = new Map(registry.alive().map(({ record: { id, name } }) => [id, name]));
-    const named = inForce.map((ask) => ({ ...ask, vm: names.get(ask.session_id) ?? ask.session_id }));
+    const named = inForce.map((ask) => ({ ...ask, vm: nameOf(ask.session_id) }));
     return { asks: named, unreadable };
+  });
+  handle(app, policyRoutes.withdrawAnswer, async ({ params, context }) => {
+    const answer = await asks.withdraw(params.id, madeBy(context));
+    return { ...answer, vm: nameOf(answer.session_id) };
   });
   handle(
     app,
@@ -109,6 +112,11 @@ export function routePolicy(
     ({ params, query }): Promise<AskRule> =>
       ruleOfAsk(params.id, { asks, rules, findLedger }, query.of, query.path),
   );
+
+  /** Name of a running VM; the id of one that has ended meanwhile. */
+  function nameOf(session: string): string {
+    return registry.alive().find(({ record }) => record.id === session)?.record.name ?? session;
+  }
 
   async function savedRule(profileId: string, ruleId: string): Promise<RuleSaved> {
     await refresh.refreshProfile(profileId);

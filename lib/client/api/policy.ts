@@ -321,6 +321,13 @@ export const policyRoutes = {
     tags,
     responses: answers("answers that cover further events of running VMs now", AsksInForce),
   }),
+  withdrawAnswer: createRoute({
+    method: "delete",
+    path: "/asks/in-force/{id}",
+    tags,
+    request: { params: ask },
+    responses: answers("the answer as it was; events that it covered are asked about again", AskInForceView),
+  }),
   resolveAsk: createRoute({
     method: "post",
     path: "/asks/{id}/resolve",

@@ -115,6 +115,24 @@ export class AskQueue {
   }
 
   /**
+   * An answer that covers further events now, by its ask.
+   *
+   * @throws SbxError `ask.not_found`
+   */
+  standing(askId: string): AskInForce {
+    const found = this.inForce().find(({ ask_id }) => ask_id === askId);
+    if (found) return found;
+    throw new SbxError("ask.not_found", `no answer to ${askId} is in force: it ended, or was withdrawn`, {
+      hint: "sbx asks --in-force lists them",
+    });
+  }
+
+  /** Ends an answer that covers further events: the next one is asked about again. Answers to other asks stay. */
+  revoke(askId: string): void {
+    for (const [key, { ask }] of this.#standing) if (ask?.ask_id === askId) this.#standing.delete(key);
+  }
+
+  /**
    * Asks about an event whose decision is `ask`. Settles when a person answers, at the deadline, or at once when an
    * earlier answer covers it; no other event waits for it.
    *

@@ -42,6 +42,23 @@ export class AskInbox {
     return { asks: lists.flat().sort((a, b) => a.resolved_at.localeCompare(b.resolved_at)), unreadable };
   }
 
+  /**
+   * Withdraws a lasting answer of a running VM.
+   *
+   * @throws {SbxError} `ask.not_found`, `ledger.unavailable`
+   */
+  async withdraw(askId: string, by: AnsweredBy): Promise<AskInForce> {
+    const { asks } = await this.inForce();
+    const standing = asks.find(({ ask_id }) => ask_id === askId);
+    if (!standing) {
+      throw new SbxError("ask.not_found", `no answer to ${askId} is in force: it ended, or was withdrawn`, {
+        hint: didYouMean(askId, asks.map(({ ask_id }) => ask_id)) ?? "sbx asks --in-force lists them",
+      });
+    }
+    const vm = this.#registry.get(standing.session_id);
+    return (await vm.process.call({ t: "Withdraw", ask_id: askId, by })).ask;
+  }
+
   /** A pending ask. @throws {SbxError} `ask.not_found` */
   async get(askId: string): Promise<Ask> {
     const asks = await this.list();

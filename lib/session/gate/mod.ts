@@ -2,3 +2,4 @@
 export { SessionGate } from "./gate.ts";
 export type { GateOptions, Recorder, SessionNotice } from "./gate.ts";
 export type { EventHold, HeldBack } from "./held.ts";
+export { withdrawAnswer } from "./withdrawal.ts";

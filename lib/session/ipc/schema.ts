@@ -143,6 +143,8 @@ export const Call = z.discriminatedUnion("t", [
     ...AskShown.shape,
     by: AnsweredBy,
   }),
+  /** a person withdraws an answer that covers further events */
+  z.strictObject({ t: z.literal("Withdraw"), ask_id: z.string(), by: AnsweredBy }),
   /** how far the budgets are used up */
   z.strictObject({ t: z.literal("Budgets") }),
   /** match counters of the detection rules */
@@ -263,6 +265,7 @@ export const Reply = z.discriminatedUnion("t", [
   z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
   z.strictObject({ t: z.literal("AsksInForce"), asks: z.array(AskInForce) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
+  z.strictObject({ t: z.literal("Withdrawn"), ask: AskInForce }),
   /** `refusal`: why it may not be */
   /** `event_id`: empty after a look without an event */
   z.strictObject({ t: z.literal("FileDecided"), event_id: z.string(), refusal: z.string().optional() }),
@@ -320,6 +323,7 @@ export const REPLIES = {
   Asks: ["Asks"],
   AsksInForce: ["AsksInForce"],
   Resolve: ["Ask"],
+  Withdraw: ["Withdrawn"],
   Budgets: ["Budgets"],
   Counters: ["Counters"],
   McpListServers: ["McpServers"],

@@ -105,6 +105,11 @@ Deno.test("answers in force: the lasting ones with their reach and end, until th
   for (const each of listed) AskInForce.parse(each);
   now += 5 * 60_000;
   assertEquals(queue.inForce().map(({ ask_id }) => ask_id), [b, d]);
+  assertEquals(queue.standing(b).answer.of, "host");
+  queue.revoke(b);
+  assertEquals(queue.inForce().map(({ ask_id }) => ask_id), [d]);
+  const gone = assertThrows(() => queue.standing(b), SbxError);
+  assertEquals(gone.code, "ask.not_found");
   queue.close();
   assertEquals(queue.inForce(), []);
 });

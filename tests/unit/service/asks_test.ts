@@ -52,6 +52,12 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
         const standing = asks.map((ask) => ({ ...ask, answer, resolved_at: ask.created_at }));
         return caller.reply({ t: "AsksInForce", asks: standing });
       }
+      if (call.t === "Withdraw") {
+        answers.push(call);
+        const answer = { decision: "allow", scope: "session" } as const;
+        const ask = asks.find(({ ask_id }) => ask_id === call.ask_id)!;
+        return caller.reply({ t: "Withdrawn", ask: { ...ask, answer, resolved_at: ask.created_at } });
+      }
       if (call.t !== "Resolve") return caller.reply({ t: "Asks", asks });
       answers.push(call);
       return caller.reply({ t: "Ask", ask: { ...asks[0], status: "allowed" } });
@@ -90,6 +96,15 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
       ["ask-3", one.slice(0, 8)],
     ]);
     assertEquals(unreadable, [silent]);
+    const withdraw = async (id: string) =>
+      await (await app.request(`/asks/in-force/${id}`, {
+        method: "DELETE",
+        headers: { "user-agent": "sbx/0.1.0" },
+      })).json();
+    assertEquals((await withdraw("ask-3")).vm, one.slice(0, 8));
+    assertEquals(answers.at(-1), { t: "Withdraw", ask_id: "ask-3", by });
+    assertEquals((await withdraw("ask-9")).code, "ask.not_found");
+    assertEquals(answers.length, 2);
     const error = await assertRejects(() => inbox.resolve("ask-9", answer, by), SbxError);
     assertEquals(error.code, "ask.not_found");
   } finally {

@@ -1,5 +1,6 @@
 /** Asks that are over since the page was opened, and rules by which people allowed for good: nothing passes without a trace. */
 import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { api, type AskInForce, type AskView, type RuleChangeView } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { ConfirmButton, dateOf, Table } from "../../part/common.tsx";
@@ -65,7 +66,17 @@ export function Expired() {
 /** Answers that cover further events now, for minutes or the session; they end with their VM. */
 function InForce() {
   const words = text.inbox.inForce;
-  const answer = useLoaded(api.asksInForce, [over.value.length, asks.value.length]).value.value;
+  const { value, reload } = useLoaded(api.asksInForce, [over.value.length, asks.value.length]);
+  const answer = value.value;
+  const withdraw = async (ask: AskInForce) => {
+    await act(() => api.withdrawAnswer(ask.ask_id), words.withdrawn(coversOf(ask)));
+    await reload();
+  };
+  // Another page, or the command line, may withdraw one too.
+  useEffect(() =>
+    onMessage(({ type, payload }) => {
+      if (type === "security-event" && payload.event.common.labels?.ask === "withdraw") reload();
+    }), []);
   // An answer for minutes ends without a message.
   const current = answer?.asks.filter(({ until }) => !until || Date.parse(until) > now.value) ?? [];
   if (current.length === 0) return null;
@@ -74,7 +85,7 @@ function InForce() {
       <h2>{words.title}</h2>
       <Table
         label={words.title}
-        head={[words.covers, words.answer, text.inbox.vm, words.until, words.by]}
+        head={[words.covers, words.answer, text.inbox.vm, words.until, words.by, words.actions]}
       >
         {current.map((ask) => (
           <tr key={ask.ask_id}>
@@ -89,6 +100,15 @@ function InForce() {
             <td>{ask.vm}</td>
             <td>{ask.until ? <When at={ask.until} /> : words.session}</td>
             <td>{ask.answered_by?.user ?? text.common.none}</td>
+            <td>
+              <button
+                type="button"
+                aria-label={words.withdrawOf(coversOf(ask))}
+                onClick={() => withdraw(ask)}
+              >
+                {words.withdraw}
+              </button>
+            </td>
           </tr>
         ))}
       </Table>
