@@ -11,6 +11,8 @@ export function storePaths(dir: string) {
   return {
     machines: join(dir, "machines"),
     tokens: join(dir, "tokens"),
+    /** reserved names of machines */
+    names: join(dir, "names"),
     segments: join(dir, "segments"),
     reports: join(dir, "reports"),
     problems: join(dir, "problems"),

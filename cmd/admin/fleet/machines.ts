@@ -7,6 +7,7 @@ import {
   makeToken,
   TOKEN_HOURS,
   TOKEN_HOURS_MAX,
+  TOKEN_MACHINES_MAX,
 } from "../../../lib/fleet/receive/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 
@@ -45,29 +46,38 @@ export const fleetMachines: Command = {
   },
 };
 
-/** `sbx-admin fleet token`: enrols one machine. */
+/** `sbx-admin fleet token`: enrols machines. */
 export const fleetToken: Command = {
   name: "fleet token",
-  usage: "DIR [--team NAME] [--hours N] [--json]",
-  summary: "make a one-time token with which one machine enrols",
+  usage: "DIR [--team NAME] [--name NAME | --machines N] [--hours N] [--json]",
+  summary: "make a token with which one machine, or several, enrol",
   options: [
-    { name: "team", value: "NAME", about: "team of the machine, for questions by team" },
+    { name: "team", value: "NAME", about: "team of the machines, for questions by team" },
+    { name: "name", value: "NAME", about: "the only name with which a machine enrols" },
+    { name: "machines", value: "N", about: "how many machines enrol with it; default 1" },
     { name: "hours", value: "N", about: `how long it is good for; default ${TOKEN_HOURS}` },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
-  examples: ["sbx-admin fleet token /srv/fleet --team payments"],
+  examples: [
+    "sbx-admin fleet token /srv/fleet --team payments",
+    "sbx-admin fleet token /srv/fleet --machines 500 --hours 72",
+  ],
   async run(args) {
     const hours = args.number("hours", { min: 1, max: TOKEN_HOURS_MAX });
-    const team = args.text("team");
+    const machines = args.number("machines", { min: 1, max: TOKEN_MACHINES_MAX });
+    const [team, name] = [args.text("team"), args.text("name")];
     const made = await makeToken(args.words[0], {
       ...(hours !== undefined && { hours }),
+      ...(machines !== undefined && { machines }),
       ...(team !== undefined && { team }),
+      ...(name !== undefined && { name }),
     });
     if (args.has("json")) await printJson(made);
     else {
       await print(made.token);
-      note(`for one machine, until ${made.expires_at}: sbx fleet enrol < token.txt`);
+      const whom = name === undefined ? count(made.machines, "machine") : `the machine "${name}"`;
+      note(`for ${whom}, until ${made.expires_at}: sbx fleet enrol < token.txt`);
     }
     return 0;
   },

@@ -151,6 +151,7 @@ const BY_CODE: Record<string, number> = {
   "bundle.busy": 503,
   "fleet.hunt.busy": 503,
   "fleet.machine.unknown": 403,
+  "fleet.machine.name": 409,
   "fleet.token.invalid": 403,
   "fleet.upload.unsigned": 403,
   "fleet.busy": 429,

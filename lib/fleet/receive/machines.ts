@@ -8,57 +8,30 @@ import { parsePublicKeys } from "../../release/signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store.ts";
-
-/** Default and maximum validity of a token, in hours. */
-export const TOKEN_HOURS = 24;
-export const TOKEN_HOURS_MAX = 24 * 90;
-/** Prefix of tokens, by which scanners of secrets find them. */
-const PREFIX = "sbxfleet_";
-
-const label = z.string().regex(
-  /^[\p{L}\p{N}][\p{L}\p{N} ._@-]{0,63}$/u,
-  "must be 1 to 64 letters, digits or . _ @ -",
-);
-
-const Token = z.strictObject({
-  expires_at: z.iso.datetime(),
-  team: label.optional(),
-});
+import { Label, takePlace, termsOf, TokenText } from "./tokens.ts";
 
 /** A machine's request to enrol. */
 export const EnrolRequest = z.strictObject({
-  token: z.string().regex(/^sbxfleet_[0-9a-f]{48}$/, "must be a token of sbx-admin fleet token"),
+  token: TokenText,
   public_key: z.string().max(1024),
-  name: label,
+  name: Label,
 });
 
 export const Machine = z.strictObject({
   schema: z.literal("sbx.fleet-machine.v1"),
   machine_id: z.string().regex(HEX64),
   public_key: z.string(),
-  name: label,
-  team: label.optional(),
+  name: Label,
+  team: Label.optional(),
   enrolled_at: z.iso.datetime(),
 });
 export type Machine = z.infer<typeof Machine>;
 
-/** Makes a token for one machine. Only its hash is kept. */
-export async function makeToken(
-  dir: string,
-  { hours = TOKEN_HOURS, team }: { hours?: number; team?: string } = {},
-) {
-  if (team !== undefined) parseLabel(team);
-  const token = PREFIX + crypto.getRandomValues(new Uint8Array(24)).toHex();
-  const expires_at = new Date(Date.now() + hours * 3_600_000).toISOString();
-  const text = JSON.stringify({ expires_at, ...(team !== undefined && { team }) }) + "\n";
-  await keepFile(tokenPath(dir, token), new TextEncoder().encode(text));
-  return { token, expires_at };
-}
-
 /**
- * Enrols a machine and consumes its token.
+ * Enrols a machine, which takes a place of its token. Names are unique in a store.
  *
- * @throws {SbxError} `fleet.token.invalid`: unknown, used or expired; `fleet.machine.invalid`
+ * @throws {SbxError} `fleet.token.invalid`: unknown, used, expired, or for another name; `fleet.machine.invalid`;
+ * `fleet.machine.name`: another machine has the name
  */
 export async function enrol(dir: string, request: unknown, now = Date.now()): Promise<Machine> {
   const parsed = EnrolRequest.safeParse(request);
@@ -70,24 +43,52 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
   if (keys.length !== 1) {
     throw new SbxError("fleet.machine.invalid", "the machine is refused: it has one key");
   }
-  const path = tokenPath(dir, token);
-  // Renaming takes the token for this call alone: of two that use it at once, one finds none.
-  const taken = `${path}.used-${keys[0].id}`;
-  const text = await Deno.rename(path, taken).then(() => Deno.readTextFile(taken)).catch(() => undefined);
-  const terms = text === undefined ? undefined : Token.safeParse(parse(text)).data;
-  if (!terms || Date.parse(terms.expires_at) < now) throw badToken();
+  const terms = await termsOf(dir, token, now);
+  if (terms.name !== undefined && terms.name !== name) {
+    throw new SbxError("fleet.token.invalid", `the token is not for a machine with the name "${name}"`, {
+      hint: "enrol with the name that the token was made for (--name NAME); the token is not used up",
+    });
+  }
+  const [{ id: machine_id }] = keys;
+  const release = await reserveName(dir, name, machine_id);
+  try {
+    await takePlace(dir, token, terms, machine_id);
+  } catch (error) {
+    await release();
+    throw error;
+  }
   const machine: Machine = {
     schema: "sbx.fleet-machine.v1",
-    machine_id: keys[0].id,
+    machine_id,
     public_key,
     name,
     ...(terms.team !== undefined && { team: terms.team }),
     enrolled_at: new Date(now).toISOString(),
   };
-  const file = machinePath(dir, machine.machine_id);
   // The same key again is the same machine: it lost its own note of it.
-  await keepFile(file, new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n"));
+  await keepFile(
+    machinePath(dir, machine_id),
+    new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n"),
+  );
   return machine;
+}
+
+/**
+ * Reserves a name for a machine.
+ *
+ * @returns gives the name back, if this call reserved it
+ * @throws {SbxError} `fleet.machine.name`
+ */
+async function reserveName(dir: string, name: string, machineId: string): Promise<() => Promise<void>> {
+  const path = join(storePaths(dir).names, `${blake3(name)}.json`);
+  if (await keepFile(path, new TextEncoder().encode(JSON.stringify({ name, machine_id: machineId })))) {
+    return () => Deno.remove(path);
+  }
+  const owner = JSON.parse(await Deno.readTextFile(path)).machine_id;
+  if (owner === machineId) return () => Promise.resolve();
+  throw new SbxError("fleet.machine.name", `another machine is enrolled as "${name}"`, {
+    hint: "choose another name (--name NAME); sbx-admin fleet machines DIR lists the names in use",
+  });
 }
 
 /** Finds a machine. */
@@ -137,30 +138,6 @@ export function keyOf({ public_key }: Machine): PublicKey {
   return parsePublicKeys(public_key, "the machine")[0];
 }
 
-function parseLabel(text: string): string {
-  const parsed = label.safeParse(text);
-  if (parsed.success) return parsed.data;
-  throw new SbxError("fleet.machine.invalid", `"${text}" ${parsed.error.issues[0].message}`);
-}
-
-function tokenPath(dir: string, token: string): string {
-  return join(storePaths(dir).tokens, `${blake3(token)}.json`);
-}
-
 function machinePath(dir: string, id: string): string {
   return join(storePaths(dir).machines, `${id}.json`);
-}
-
-function badToken(): SbxError {
-  return new SbxError("fleet.token.invalid", "the token is unknown, used or expired", {
-    hint: "sbx-admin fleet token DIR makes another one",
-  });
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
 }

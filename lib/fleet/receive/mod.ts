@@ -1,15 +1,6 @@
 /** The receiver of a fleet (docs/guides/fleet.md): enrolment, segments and reports, into a folder. */
-export {
-  enrol,
-  findMachine,
-  keyOf,
-  lastAlive,
-  listMachines,
-  Machine,
-  makeToken,
-  TOKEN_HOURS,
-  TOKEN_HOURS_MAX,
-} from "./machines.ts";
+export { enrol, findMachine, keyOf, lastAlive, listMachines, Machine } from "./machines.ts";
+export { makeToken, TOKEN_HOURS, TOKEN_HOURS_MAX, TOKEN_MACHINES_MAX } from "./tokens.ts";
 export { type Answer, keepProblem, type Problem, readEnd, readProblems, Receiver } from "./receiver.ts";
 export {
   checkFleet,
