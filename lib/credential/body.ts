@@ -12,6 +12,8 @@ import { decoyUsed, deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import { REF } from "./ref.ts";
+import { type GuestLogin, loginIn } from "./subscription/offer.ts";
+import type { OfferedLogin } from "./entry.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 import { joinBytes } from "../base/bytes/mod.ts";
@@ -126,12 +128,14 @@ export function responseBody(vault: Vault, place: BodyPlace, finder: () => Finde
 class TokenBody implements BodyFilter {
   readonly searching = true;
   readonly keepsLength = false;
+  readonly #vault: Vault;
   readonly #capture: Capture;
   readonly #provider: Provider;
   readonly #place: BodyPlace;
   #text = "";
 
   constructor(vault: Vault, provider: Provider, place: BodyPlace) {
+    this.#vault = vault;
     this.#capture = new Capture(vault, place.host);
     this.#provider = provider;
     this.#place = place;
@@ -158,11 +162,21 @@ class TokenBody implements BodyFilter {
 
   end(): Uint8Array {
     let text = this.#text;
+    const found = loginIn(this.#vault.catalogue.find(this.#provider), this.#place, text);
     for (const [secret, encoded] of tokensOf(text)) {
-      text = text.replaceAll(encoded, this.#capture.take(this.#provider, secret, "response body"));
+      const offer = found?.tokens.refresh === secret ? this.#offerOf(found) : undefined;
+      text = text.replaceAll(encoded, this.#capture.take(this.#provider, secret, "response body", offer));
     }
     this.#text = "";
     return Uint8Array.from(this.#capture.text(text, "response body"), (char) => char.charCodeAt(0));
+  }
+
+  #offerOf({ facts: { login }, tokens: { access, account } }: GuestLogin): OfferedLogin {
+    return {
+      login,
+      access: this.#vault.refOf(this.#provider, access),
+      ...(account !== undefined && { account }),
+    };
   }
 }
 

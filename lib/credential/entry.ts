@@ -95,6 +95,16 @@ export interface SubscriptionTerms {
   problem?: { text: string; at: number; is_over: boolean };
 }
 
+/** A login that a guest made, in the entry of the captured token that renews it; none is secret. */
+export interface OfferedLogin {
+  /** word of `sbx login` */
+  login: string;
+  /** ref of the token for requests, of the same answer */
+  access: string;
+  /** as the provider's answer to the guest names it */
+  account?: string;
+}
+
 /** Terms of a database's password (docs/design/contracts/09-credentials.md §9, "Databases"); none is secret. */
 export interface DatabaseTerms {
   /** the only user that it is for */
@@ -149,6 +159,8 @@ export interface StoredEntry {
   login?: StoredLogin;
   /** a token of a subscription; its ref is no hash of it, and stays when it is renewed */
   subscription?: StoredSubscription;
+  /** of a captured token: the login of a subscription that it renews */
+  offer?: OfferedLogin;
   /** of a database's password */
   database?: DatabaseTerms;
   /** of an SSH key */
@@ -191,6 +203,7 @@ function additionalDataOf(
     vms,
     login,
     subscription,
+    offer,
     database,
     ssh,
     signing,
@@ -202,6 +215,7 @@ function additionalDataOf(
     ...(custom && { custom }),
     ...(origin && { origin }),
     ...(subscription && { subscription }),
+    ...(offer && { offer }),
     ...(database && { database }),
     ...(ssh && { ssh }),
     ...(signing && { signing }),
@@ -260,6 +274,7 @@ function isEntry(value: unknown): value is StoredEntry {
     revoked_at,
     sealed,
     subscription,
+    offer,
     database,
     ssh,
     signing,
@@ -274,7 +289,8 @@ function isEntry(value: unknown): value is StoredEntry {
     isOptional(vms, isTextList) &&
     isText(created_at) && (source === "added" || source === "captured") &&
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
-    isOptional(subscription, isSubscription) && isOptional(database, isDatabase) && isOptional(ssh, isSsh) &&
+    isOptional(subscription, isSubscription) && isOptional(offer, isOffer) &&
+    isOptional(database, isDatabase) && isOptional(ssh, isSsh) &&
     isOptional(signing, isSigning) &&
     isOptional(kind, (text) => text === "token") && isOptional(revoked_at, isText) &&
     isOptional(sealed, (text) => typeof text === "string") &&
@@ -298,6 +314,11 @@ function isLogin(value: unknown): boolean {
 function isSubscription(value: unknown): boolean {
   const { login, part, terms } = objectOf(value);
   return isText(login) && (part === "access" || part === "refresh") && isOptional(terms, isObject);
+}
+
+function isOffer(value: unknown): boolean {
+  const { login, access, account } = objectOf(value);
+  return isText(login) && typeof access === "string" && REF.test(access) && isOptional(account, isText);
 }
 
 function isDatabase(value: unknown): boolean {

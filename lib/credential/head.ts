@@ -16,6 +16,7 @@ import {
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import type { Form } from "./catalogue.ts";
+import type { OfferedLogin } from "./entry.ts";
 import type { Vault } from "./vault.ts";
 import { Buffer } from "node:buffer";
 
@@ -76,13 +77,16 @@ export class Capture {
   }
 
   /** Adds a secret to the vault and returns its ref. */
-  take(provider: Provider, secret: string, location: string): string {
+  take(provider: Provider, secret: string, location: string, offer?: OfferedLogin): string {
     const { catalogue } = this.#vault;
     // A host that no provider owns is the place of a key only where a person named it.
     const isNamed = provider === "mcp" || catalogue.ownerOf(this.#host) === undefined &&
         this.#vault.boundTo(this.#host) === provider;
     const hosts = isNamed ? [this.#host] : undefined;
-    const { ref, outcome } = this.#vault.learn(provider, secret, hosts);
+    const { ref, outcome } = this.#vault.learn(provider, secret, {
+      ...(hosts && { hosts }),
+      ...(offer && { offer }),
+    });
     this.#record(provider, ref, location, outcome);
     return ref;
   }

@@ -10,6 +10,7 @@ import {
   loginEntry,
   type LoginPlace,
   type NewLoginSecret,
+  type OfferedLogin,
   parseStore,
   seal,
   type SecretOrigin,
@@ -49,6 +50,8 @@ export interface NewCredential {
   ssh?: SshTerms;
   /** of a key that signs commits */
   signing?: SigningTerms;
+  /** of a token that renews a login which a guest made */
+  offer?: OfferedLogin;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
 }
@@ -289,7 +292,7 @@ function requireSameTerms({ provider, database, vm }: NewCredential, before?: St
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, offer, vm } = credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -308,6 +311,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   if (terms) entry.database = terms;
   if (ssh) entry.ssh = { ...ssh, servers: serversOf(alive?.ssh?.servers ?? [], ssh.servers) };
   if (signing ?? alive?.signing) entry.signing = signing ?? alive?.signing;
+  if (entry.source === "captured" && (alive?.offer ?? offer)) entry.offer = alive?.offer ?? offer;
   if (texts.hosts.length) entry.hosts = texts.hosts;
   // A key that a guest brings again changes nothing that a person said of it.
   const places = vm === undefined ? custom : alive?.custom ?? custom;

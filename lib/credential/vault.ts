@@ -354,7 +354,7 @@ export class Vault {
   learn(
     provider: Provider,
     secret: string,
-    hosts?: string[],
+    { hosts, offer }: Pick<NewCredential, "hosts" | "offer"> = {},
   ): { ref: string; outcome: "known" | "new" | "full" } {
     const ref = this.refOf(provider, secret);
     const credential = this.#credentials.get(ref);
@@ -372,6 +372,7 @@ export class Vault {
     } else {
       const entry: StoredEntry = { ref, provider, created_at: new Date().toISOString(), source: "captured" };
       if (hosts) entry.hosts = hosts;
+      if (offer) entry.offer = offer;
       if (custom) entry.custom = custom;
       this.#set({
         entry,
@@ -382,7 +383,7 @@ export class Vault {
         isUnsaved: true,
       });
     }
-    this.#save({ provider, secret, hosts, custom, vm: this.#vm ?? "" });
+    this.#save({ provider, secret, hosts, custom, offer, vm: this.#vm ?? "" });
     return { ref, outcome: credential ? "known" : "new" };
   }
 

@@ -76,3 +76,71 @@ Deno.test("a guest is logged in with refs, and its renewal ends at the host", as
     await sbx.dispose();
   }
 });
+
+Deno.test("a login that an agent makes in a guest is kept on the host, and the guest goes on", async () => {
+  const received: string[] = [];
+  await using provider = await testProvider("claude", (request) => {
+    received.push(request.headers.get("authorization") ?? "");
+    return Response.json({ data: [] });
+  });
+  const { facts, browse, state } = provider;
+  const sbx = await Sbx.make({ spare: false });
+  try {
+    await useProvider(sbx, provider);
+    const folder = join(sbx.home, "profiles", "mine");
+    await Deno.mkdir(folder, { recursive: true });
+    await Deno.writeTextFile(join(folder, "profile.toml"), PROFILE.replace("stored", "any"));
+    await sbx.ok("start");
+    await sbx.ok("create", "vm", "--profile", "mine");
+    const curl = (...words: string[]) => sbx.ok("exec", "vm", "--", "curl", "-sS", ...words);
+
+    // As `/login` of Claude Code: a person gets a code in the browser, and the agent changes it for tokens.
+    const verifier = crypto.getRandomValues(new Uint8Array(32)).toHex();
+    const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(verifier));
+    const page = await browse(`${facts.authorize}?${new URLSearchParams({
+      client_id: facts.client_id,
+      response_type: "code",
+      redirect_uri: facts.paste!,
+      scope: facts.scopes.join(" "),
+      state: "of-the-agent",
+      code_challenge: new Uint8Array(digest).toBase64({ alphabet: "base64url", omitPadding: true }),
+      code_challenge_method: "S256",
+    })}`);
+    const exchange = JSON.stringify({
+      grant_type: "authorization_code",
+      code: new URL(page.url).searchParams.get("code"),
+      redirect_uri: facts.paste,
+      client_id: facts.client_id,
+      code_verifier: verifier,
+      state: "of-the-agent",
+    });
+    const answer = JSON.parse(
+      await curl("-H", "Content-Type: application/json", "-d", exchange, facts.token),
+    );
+    assert(/^credential:blake3:/.test(answer.refresh_token), JSON.stringify(answer));
+
+    assertStringIncludes(await sbx.ok("login"), "logged out");
+    const short = answer.refresh_token.slice("credential:blake3:".length, 30);
+    const listed = await sbx.ok("credentials", "keep");
+    assert(new RegExp(`${short}\\s+claude\\s+uuid-of-alice\\s+vm\\s`).test(listed), listed);
+    assertStringIncludes(await sbx.ok("credentials", "keep", short), "kept the login at Claude");
+    assertEquals(state.grants, ["authorization_code", "refresh_token"]);
+    assertStringIncludes(await sbx.ok("credentials", "keep"), "no agent made a login");
+    const { logins } = JSON.parse(await sbx.ok("login", "--json"));
+    const mine = logins.find(({ login }: { login: string }) => login === "claude");
+    assertEquals([mine.state, mine.account, mine.ref], ["logged_in", "uuid-of-alice", answer.access_token]);
+
+    const models = "https://api.anthropic.com/v1/models";
+    const status = await curl(
+      ...["-o", "/dev/null", "-w", "%{http_code}"],
+      ...["-H", `Authorization: Bearer ${answer.access_token}`, models],
+    );
+    assertEquals([status, received.length], ["200", 1]);
+    const { claudeAiOauth } = JSON.parse(await sbx.ok("exec", "vm", "--", "cat", FILE));
+    assertEquals(claudeAiOauth.refreshToken, answer.refresh_token, "the agent's file has its own refs");
+    const record = await sbx.ok("events", "vm", "--json") + await sbx.ok("credentials", "list", "--json");
+    assert(!record.includes(received[0].slice(7)), "the token is on record");
+  } finally {
+    await sbx.dispose();
+  }
+});

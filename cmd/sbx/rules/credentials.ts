@@ -2,7 +2,6 @@ import type {
   AuditRow,
   CredentialAdded,
   CredentialAudit,
-  CredentialList,
   CredentialUse,
   CredentialView,
   ProviderList,
@@ -15,6 +14,8 @@ import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
+import { fetchCredentials, findRef, shortRef } from "./ref.ts";
+import { KEEP } from "./keep.ts";
 import { readMoment } from "../../../lib/base/moment/mod.ts";
 import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
 import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
@@ -139,6 +140,7 @@ export const command: CommandGroup = {
       examples: ["sbx credentials providers", "sbx credentials providers gitlab"],
       run: providers,
     },
+    KEEP,
     {
       name: "credentials revoke",
       usage: "REF [--json]",
@@ -178,10 +180,6 @@ export const command: CommandGroup = {
 
 const KEY_HINT =
   "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
-/** Fewest digits that select a credential. */
-const SHORT_MIN = 6;
-/** Digits of a ref in tables. */
-const SHORT_LENGTH = 12;
 
 async function list(args: Arguments): Promise<number> {
   const answer = await fetchCredentials(await connect());
@@ -513,26 +511,6 @@ async function revoke(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** Finds the ref that begins with the given digits. @throws {SbxError} `credential.not_found`, `credential.conflict` */
-export async function findRef(client: Client, word: string): Promise<string> {
-  const digits = word.replace(/^credential:blake3:/, "");
-  if (!/^[0-9a-f]+$/.test(digits) || digits.length < SHORT_MIN) {
-    throw new SbxError("usage.invalid", `invalid ref "${word}"`, {
-      hint: `give at least its first ${SHORT_MIN} digits; sbx credentials list shows them`,
-    });
-  }
-  const { credentials } = await fetchCredentials(client);
-  const matches = credentials.filter(({ ref }) => ref.startsWith(`credential:blake3:${digits}`));
-  if (matches.length === 1) return matches[0].ref;
-  throw new SbxError(
-    matches.length ? "credential.conflict" : "credential.not_found",
-    matches.length
-      ? `${matches.length} credentials begin with ${digits}`
-      : `no credential begins with ${digits}`,
-    { hint: "sbx credentials list --json shows the full refs" },
-  );
-}
-
 async function audit(args: Arguments): Promise<number> {
   const client = await connect();
   const limit = args.number("limit", { min: 1, max: 1000 });
@@ -586,12 +564,4 @@ function auditRow(
     location ?? "",
     reason ?? "",
   ];
-}
-
-function shortRef(ref: string): string {
-  return ref.replace(/^credential:blake3:/, "").slice(0, SHORT_LENGTH);
-}
-
-async function fetchCredentials(client: Client): Promise<CredentialList> {
-  return await client.json<CredentialList>("GET", "/credentials/list");
 }

@@ -55,11 +55,14 @@ async function run(args: Arguments): Promise<number> {
   else {
     const { title, provider } = login!;
     await print(`logged in to ${title}; VMs whose profile grants ${provider} have it`);
-    for (const { name, problem } of running) {
-      note(`${name}: ${problem === undefined ? "has it now; start the agent again" : `not yet: ${problem}`}`);
-    }
+    for (const vm of running) note(runningLine(vm));
   }
   return 0;
+}
+
+/** Says from when on a running VM has a login. */
+export function runningLine({ name, problem }: NonNullable<LoginState["running"]>[number]): string {
+  return `${name}: ${problem === undefined ? "has it now; start the agent again" : `not yet: ${problem}`}`;
 }
 
 /** Shows a person where to go. */
@@ -78,6 +81,10 @@ async function list(client: Client, args: Arguments): Promise<number> {
     await print(
       table(["LOGIN", "SUBSCRIPTION", "LABEL", "STATE", "GRANTED BY", ""], answer.logins.map(row)),
     );
+  }
+  if (!args.has("json") && answer.offers.length > 0) {
+    const vms = [...new Set(answer.offers.map(({ vm }) => vm))].join(", ");
+    note(`agents logged in by themselves in ${vms}; keep a login on this host: sbx credentials keep`);
   }
   return 0;
 }

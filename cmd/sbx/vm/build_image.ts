@@ -271,7 +271,7 @@ function parseBuildArgs(command: Command, settings: string[]): Record<string, st
 
 /** Refs may be named by their first digits. */
 async function fullRefs(secrets: { id: string; ref: string }[]): Promise<{ id: string; ref: string }[]> {
-  const { findRef } = await import("../rules/credentials.ts");
+  const { findRef } = await import("../rules/ref.ts");
   const client = await connect();
   return await Promise.all(secrets.map(async ({ id, ref }) => ({ id, ref: await findRef(client, ref) })));
 }

@@ -15,6 +15,7 @@ export function routeLogins(
   const logins = new HostLogins(
     new Subscriptions(new CredentialStore(storePath(home))),
     (login) => giveLoginFiles({ home, vms: supervisor.alive(), parts }, login),
+    (id) => supervisor.alive().find(({ record }) => record.id === id)?.record.name ?? id,
   );
 
   handle(app, loginRoutes.list, () => logins.list());
@@ -23,6 +24,11 @@ export function routeLogins(
     app,
     loginRoutes.code,
     ({ params: { id }, body }) => logins.code(keyOf(id, body.label), body.code, body.attempt),
+  );
+  handle(
+    app,
+    loginRoutes.keep,
+    ({ params: { id }, body }) => logins.keep(id, body.ref, body.label),
   );
   handle(
     app,

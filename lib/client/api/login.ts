@@ -18,7 +18,20 @@ export const LoginView = z.object({
 }).openapi("Login");
 export type LoginView = z.infer<typeof LoginView>;
 
-export const LoginList = z.object({ logins: z.array(LoginView) }).openapi("LoginList");
+export const LoginOffer = z.object({
+  ref: z.string().describe("of the token that renews it"),
+  login: z.string().describe("word of sbx login"),
+  provider: z.string(),
+  account: z.string().optional().describe("as the provider named it to the VM"),
+  vm: z.string().describe("name of the VM, or its id once it is deleted"),
+  made_at: z.iso.datetime(),
+}).openapi("LoginOffer");
+export type LoginOffer = z.infer<typeof LoginOffer>;
+
+export const LoginList = z.object({
+  logins: z.array(LoginView),
+  offers: z.array(LoginOffer).describe("logins that agents made in VMs"),
+}).openapi("LoginList");
 export type LoginList = z.infer<typeof LoginList>;
 
 export const LoginBegin = z.strictObject({
@@ -40,6 +53,11 @@ export const LoginCode = z.strictObject({
   code: z.string().max(4096).describe("as the provider's page shows it"),
   attempt: z.string().max(64).optional(),
 }).openapi("LoginCode");
+
+export const LoginKeep = z.strictObject({
+  ref: z.string().describe("of an offer"),
+  label: Label.optional(),
+}).openapi("LoginKeep");
 
 export const LoginState = z.object({
   waiting: z.boolean(),
@@ -78,6 +96,13 @@ export const loginRoutes = {
     tags,
     request: { params, ...body(LoginCode) },
     responses: answers("the code is taken for the login that waits", LoginState),
+  }),
+  keep: createRoute({
+    method: "post",
+    path: "/logins/{id}/keep",
+    tags,
+    request: { params, ...body(LoginKeep) },
+    responses: answers("a login that an agent made in a VM is this host's now", LoginState),
   }),
   state: createRoute({
     method: "get",

@@ -10,6 +10,7 @@ import { type Definition, DEFINITIONS, type OauthFacts, type Provider } from "..
 import { refOf } from "../ref.ts";
 import type { CredentialStore } from "../store.ts";
 import type { LoginTokens } from "./answer.ts";
+import { type LoginOffer, offersIn } from "./offer.ts";
 
 /** `ms` before the end of a token from which it is renewed. */
 export const RENEW_BEFORE_MS = 120_000;
@@ -124,6 +125,77 @@ export class Subscriptions {
         };
       }));
     return this.find({ login, label })!;
+  }
+
+  /** Logins that agents made in VMs. @throws {SbxError} as the store */
+  offers(): LoginOffer[] {
+    return offersIn(this.#store.list());
+  }
+
+  /**
+   * Keeps a login that an agent made in a VM, whose refs it gets: the VM goes on. The host renews it first, so that the provider
+   * itself says whose it is, and no token that was in a program's reach is stored.
+   *
+   * @param ref of an offer
+   * @throws {SbxError} `login.not_found`, `login.over`, `credential.conflict`; the VM's login stays
+   */
+  async keep(ref: string, label?: string, renew: Renew = renewOnHost): Promise<Subscription> {
+    const offered = this.offers().find((each) => each.ref === ref);
+    if (!offered) throw notOffered(ref);
+    const { login, provider } = offered;
+    const key = { login, ...(label !== undefined && { label }) };
+    const { facts } = this.providerOf(login);
+    await this.#exclusively(key, async () => {
+      const entry = this.#store.list().find((each) => each.ref === ref && each.offer);
+      const secret = entry && await this.#secretOf(entry);
+      if (secret === undefined) throw notOffered(ref);
+      if (this.find(key)) throw takenError(key);
+      await using room = await this.#reserve();
+      const tokens = await renew(facts, secret);
+      if (!tokens) throw overError(login, "the provider does not renew the login of the VM any more");
+      const { account } = offered;
+      if (account !== undefined && tokens.account !== undefined && tokens.account !== account) {
+        throw overError(login, "the provider answered with tokens of another account");
+      }
+      const next = tokens.refresh ?? secret;
+      if (this.list().some((each) => usedOf(each).includes(refOf(provider, next)))) {
+        throw conflictError(login);
+      }
+      await room.release();
+      await this.#store.put((entries) => {
+        if (entries.get(ref)?.sealed !== entry!.sealed) throw failedError("the login was changed meanwhile");
+        const access = entries.get(offered.access);
+        const isFree = access === undefined ||
+          access.source === "captured" && access.revoked_at === undefined;
+        const used = [...new Set([refOf(provider, next), refOf(provider, secret)])];
+        const terms = { ...termsOf({ ...tokens, account: tokens.account ?? account }), used };
+        const made = { provider, ...(label !== undefined && { label }), source: "added" as const };
+        const created_at = new Date().toISOString();
+        // The agent has logged in again since: none of these would be offered next.
+        const former = [...entries.values()].filter(({ ref: each, source, offer, vms }) =>
+          each !== ref && source === "captured" && offer?.login === login && vms?.[0] === offered.vm
+        );
+        return {
+          removed: former.map(({ ref: each }) => each),
+          put: [
+            {
+              entry: {
+                ...made,
+                ref: isFree ? offered.access : handleOf(provider),
+                created_at,
+                subscription: { login, part: "access", terms },
+              },
+              secret: tokens.access,
+            },
+            {
+              entry: { ...made, ref, hosts: [], created_at, subscription: { login, part: "refresh" } },
+              secret: next,
+            },
+          ],
+        };
+      });
+    });
+    return this.find(key)!;
   }
 
   /** Forgets a login; the provider is not asked. @returns false without one */
@@ -338,6 +410,19 @@ function refusalOf(
   if (usedOf(found).includes(ref)) return "the provider answered with a refresh token that was used before";
   const isOthers = all.some((each) => !isSame(each, found) && usedOf(each).includes(ref));
   return isOthers ? "the provider answered with the refresh token of another login" : undefined;
+}
+
+function notOffered(ref: string): SbxError {
+  return new SbxError("login.not_found", `no VM has made a login with the ref ${ref}`, {
+    hint: "sbx credentials keep lists the ones that VMs made",
+  });
+}
+
+function takenError({ login, label }: SubscriptionKey): SbxError {
+  const name = label === undefined ? "without a label" : `with the label ${label}`;
+  return new SbxError("credential.conflict", `this host has a login ${login} ${name}`, {
+    hint: "give another label: sbx credentials keep REF --label TEXT",
+  });
 }
 
 function conflictError(login: string): SbxError {

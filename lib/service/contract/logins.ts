@@ -37,9 +37,17 @@ export class HostLogins {
 
   readonly #give: Give;
 
-  constructor(logins: Subscriptions, give: Give = () => Promise.resolve([])) {
+  readonly #nameOf: (vm: string) => string;
+
+  /** @param nameOf name of a VM, by its id */
+  constructor(
+    logins: Subscriptions,
+    give: Give = () => Promise.resolve([]),
+    nameOf = (vm: string) => vm,
+  ) {
     this.#logins = logins;
     this.#give = give;
+    this.#nameOf = nameOf;
   }
 
   /** Every login, and a line for each subscription without one. */
@@ -50,17 +58,31 @@ export class HostLogins {
         const own = all.filter(({ login }) => login === each.facts.login);
         return own.length > 0 ? own.map((login) => viewOf(each, login)) : [viewOf(each)];
       }),
+      offers: this.#logins.offers().map(({ access: _, vm, ...offer }) => ({
+        ...offer,
+        vm: this.#nameOf(vm),
+      })),
     };
+  }
+
+  /** Keeps a login that an agent made in a VM. @throws {SbxError} as `Subscriptions.keep` */
+  async keep(login: string, ref: string, label?: string): Promise<LoginState> {
+    requireLabel(label);
+    const provider = this.#logins.providerOf(login);
+    if (!this.#logins.offers().some((each) => each.ref === ref && each.login === login)) {
+      throw new SbxError("login.not_found", `no VM has made a login ${login} with the ref ${ref}`, {
+        hint: "sbx credentials keep lists the ones that VMs made",
+      });
+    }
+    const kept = await this.#logins.keep(ref, label);
+    const running = await this.#give(kept);
+    return { waiting: false, login: viewOf(provider, kept), ...(running.length > 0 && { running }) };
   }
 
   /** Begins a login in place of the one that waits. @throws {SbxError} `login.unknown`, `login.failed`, `login.limit` */
   async begin(id: string, { label, way }: LoginBegin): Promise<LoginWaiting> {
     const { facts } = this.#logins.providerOf(id);
-    if (label !== undefined && looksSecret(label)) {
-      throw new SbxError("credential.invalid", "the label looks like a key, and lists would show it", {
-        hint: "give another label",
-      });
-    }
+    requireLabel(label);
     const key = { login: id, ...(label !== undefined && { label }) };
     const before = this.#attempts.get(nameOf(key));
     before?.cancel(replacedError(key));
@@ -150,6 +172,14 @@ export class HostLogins {
     }
     return { waiting: false, login: viewOf(provider) };
   }
+}
+
+/** @throws {SbxError} `credential.invalid` */
+function requireLabel(label: string | undefined): void {
+  if (label === undefined || !looksSecret(label)) return;
+  throw new SbxError("credential.invalid", "the label looks like a key, and lists would show it", {
+    hint: "give another label",
+  });
 }
 
 /** @throws {SbxError} `login.failed`: a later login of the same name waits, or has ended */

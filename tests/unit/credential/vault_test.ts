@@ -64,7 +64,7 @@ Deno.test(
     // Another process writes the store meanwhile.
     await new CredentialStore(store.path).add([{ provider: "github", secret: KEY.github }]);
     assert(!vault.isUnclean(`x ${SECRET} y`));
-    assertEquals(vault.learn("mcp", SECRET, ["a.test"]), { ref: REF, outcome: "new" });
+    assertEquals(vault.learn("mcp", SECRET, { hosts: ["a.test"] }), { ref: REF, outcome: "new" });
     assert(vault.isUnclean(`x ${SECRET} y`), "texts that were clean are searched again");
     assert(vault.isBound("a.test"));
     vault.poll();
