@@ -1,9 +1,14 @@
-/** Answers to findings in a real VM: it is held back as its profile demands, and only a person's lift lets it go on. */
+/**
+ * A real VM as a security team has it: observed, in a feed to a collector, and held back after findings as its profile
+ * demands, until a person lifts that.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
+import { SyslogReceiver } from "../helper/syslog_receiver.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
+import { corpOf, KNOWN, requireFed, UNKNOWN, watchedSteps, WATCHING } from "./watched_steps.ts";
 
 const SECRET = "sk-ant-api03-heldSECRETheldSECRETheldSECRET0123456789";
 /** Part of the secret that no record or log may contain. */
@@ -35,18 +40,20 @@ const RESPONSE = `
 ${TRIGGERS.map((trigger) => `"${idOf(trigger)}" = ${JSON.stringify(ANSWERS[trigger])}`).join("\n")}
 `;
 
-Deno.test("a VM is held back after findings", async (t) => {
+Deno.test("a VM is observed, fed to a collector, and held back after findings", async (t) => {
+  await using receiver = await SyslogReceiver.make("rsyslog");
+  await receiver.start();
+  const corp = await Deno.makeTempFile({ suffix: ".toml" });
+  await Deno.writeTextFile(corp, corpOf(receiver));
   const world = await TestUpstreams.make(
-    ["api.anthropic.com"],
+    [KNOWN, UNKNOWN],
     (request) => Response.json({ path: new URL(request.url).pathname }),
   );
-  const sbx = await Sbx.make({ spare: false });
+  const sbx = await Sbx.make({ spare: false, env: { SBX_CORP_CONFIG: corp } });
   const info = async () => JSON.parse(await sbx.ok("info", "dev", "--json"));
-  const curl = (path: string) =>
-    sbx.cli(
-      ...["exec", "dev", "--timeout", "60", "-c"],
-      `curl -sS https://api.anthropic.com/${path} -H "x-api-key: $ANTHROPIC_API_KEY"`,
-    );
+  const request = (url: string, more = "") =>
+    sbx.cli("exec", "dev", "--timeout", "60", "-c", `curl -sS ${url} ${more}`);
+  const curl = (path: string) => request(`https://${KNOWN}/${path}`, '-H "x-api-key: $ANTHROPIC_API_KEY"');
   const goesOut = async (path: string) =>
     assertEquals(JSON.parse((await curl(path)).stdout || "{}").path, `/${path}`);
   const refused = async (...words: string[]) => {
@@ -79,11 +86,15 @@ Deno.test("a VM is held back after findings", async (t) => {
     });
     await sbx.api("POST", "/credentials/add", { provider: "anthropic", secret: SECRET });
     await sbx.ok("profile", "copy", "code", "held");
-    await Deno.writeTextFile(join(sbx.home, "profiles/held/profile.toml"), RESPONSE, { append: true });
+    await Deno.writeTextFile(join(sbx.home, "profiles/held/profile.toml"), WATCHING + RESPONSE, {
+      append: true,
+    });
     await Deno.writeTextFile(join(sbx.home, "held.yml"), SIGMA);
     await sbx.ok("detection", "add", join(sbx.home, "held.yml"));
     await sbx.ok("create", "dev", "--profile", "held");
     const { session_id, features } = await info();
+
+    await watchedSteps(t, sbx, request);
 
     await t.step("ask: everything that the rules allow waits for a person, until the lift", async () => {
       const { code, stderr } = await curl("ask");
@@ -186,6 +197,7 @@ Deno.test("a VM is held back after findings", async (t) => {
       assertMatch(await sbx.ok("findings", "dev", "--all"), /answered .* with pause/);
       assertEquals(world.received.at(-1)!.headers["x-api-key"], SECRET);
       await sbx.ok("delete", "--force", "dev");
+      await requireFed(sbx, receiver, session_id);
       const { stdout } = await runChild("grep", { args: ["-rlazF", SHOWN, sbx.home] });
       assertEquals(new TextDecoder().decode(stdout), "");
       assertStringIncludes(await sbx.ok("verify", session_id), "events as recorded");
@@ -193,6 +205,7 @@ Deno.test("a VM is held back after findings", async (t) => {
   } finally {
     await sbx.dispose();
     await world.close();
+    await Deno.remove(corp);
   }
 });
 
