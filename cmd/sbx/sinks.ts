@@ -4,10 +4,23 @@ import { count } from "../../lib/base/text/mod.ts";
 /** One line for each sink of events: how many events wait, and how the last attempts went. */
 export function sinkLines(sinks: readonly SinkStanding[], now = Date.now()): [string, string][] {
   return sinks.map(
-    ({ id, form, url, lag, set_aside, oldest_unix_ms, last_success_unix_ms, last_failure, last_error }) => {
+    (
+      {
+        id,
+        owner,
+        form,
+        url,
+        lag,
+        set_aside,
+        oldest_unix_ms,
+        last_success_unix_ms,
+        last_failure,
+        last_error,
+      },
+    ) => {
       const oldest = oldest_unix_ms === null ? "" : `, the oldest from ${age(oldest_unix_ms, now)}`;
       const parts = [
-        `${id} (${form} ${url})`,
+        `${id} (${form} ${url}${owner === "user" ? ", of your own" : ""})`,
         ...(set_aside ? [`never took ${count(set_aside, "event")}`] : []),
         lag === 0 ? "nothing waits" : `${count(lag, "event")} wait${oldest}`,
         last_success_unix_ms === null ? "none sent yet" : `last sent ${age(last_success_unix_ms, now)}`,

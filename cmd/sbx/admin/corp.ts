@@ -29,7 +29,7 @@ export const command: CommandGroup = {
     {
       name: "corp try",
       usage: "[--json]",
-      summary: "send a test event to each sink of corp.toml",
+      summary: "send a test event to each sink of corp.toml, and of your own",
       notes: ["The exit code is 1 if one of them did not take it."],
       options: [JSON_OPTION],
       examples: ["sbx corp try"],
@@ -111,7 +111,7 @@ async function tryAll(args: Arguments): Promise<number> {
   if (args.has("json")) await printJson({ sinks });
   else if (sinks.length === 0) {
     note(
-      "corp.toml names no sinks of events; it is /etc/sbx/corp.toml, or the file that SBX_CORP_CONFIG names",
+      "neither corp.toml nor sinks.toml names sinks of events; corp.toml is /etc/sbx/corp.toml, or the file that SBX_CORP_CONFIG names",
     );
   } else {
     await print(table(

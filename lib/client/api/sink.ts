@@ -10,6 +10,7 @@ const sink = {
 
 export const SinkStanding = z.object({
   ...sink,
+  owner: z.enum(["corp", "user"]).describe("corp.toml, or the person's sinks.toml"),
   sent: z.int().describe("events that it took since the service started"),
   refused: z.int(),
   set_aside: z.int().describe(
@@ -44,12 +45,15 @@ export const sinkRoutes = {
     method: "get",
     path: "/corp/sinks",
     tags: ["corp"],
-    responses: answers("each sink of corp.toml, with the events that wait for it", SinkList),
+    responses: answers(
+      "each sink of corp.toml and of the person's sinks.toml, with the events that wait for it",
+      SinkList,
+    ),
   }),
   try: createRoute({
     method: "post",
     path: "/corp/sinks/try",
     tags: ["corp"],
-    responses: answers("answers of the sinks of corp.toml to a test event", SinkTrials),
+    responses: answers("answers of the sinks of corp.toml and of sinks.toml to a test event", SinkTrials),
   }),
 };

@@ -177,6 +177,11 @@ export const CorpFile = z.strictObject({
       image_digests: z.boolean().optional(),
       /** false: a person keeps no rules for built-in profiles */
       overlays: z.boolean().optional(),
+      /** hosts of sinks that a person may name, or *. and a domain; "file" for files; absent: all */
+      sinks: z.array(
+        z.string().regex(/^(\*\.)?[a-z0-9_.:-]{1,253}$/, 'must be a host, *. and a domain, or "file"'),
+      )
+        .max(256).optional(),
       /** narrow: project files only take away; require: a new VM for a folder needs the folder's */
       project_files: z.enum(["narrow", "require"]).optional(),
       vm_minutes: z.int().min(1).max(VM_MINUTES_MAX).optional(),

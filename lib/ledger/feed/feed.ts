@@ -34,6 +34,8 @@ interface Cursor {
 
 export interface FeedOptions {
   sink: FeedSink;
+  /** default: corp */
+  owner?: "corp" | "user";
   sender: FeedSender;
   /** folder of the cursors */
   dir: string;
@@ -48,6 +50,8 @@ export interface FeedOptions {
 export interface FeedStatus {
   id: string;
   form: string;
+  /** who names the sink: corp.toml, or the person's sinks.toml */
+  owner: "corp" | "user";
   /** records since the service started: delivered, rejected, and lost with their ledgers */
   sent: number;
   refused: number;
@@ -102,12 +106,12 @@ export class Feed {
   }
 
   status(): FeedStatus {
-    const { id, form } = this.#options.sink;
+    const { sink: { id, form }, owner = "corp" } = this.#options;
     const lag = [...this.#lags.values()].reduce((sum, rows) => sum + rows, 0);
     const [sent, refused, dropped] = [this.#sent, this.#refused, this.#dropped];
     const { count, path } = this.#setAside;
     return {
-      ...{ id, form, sent, refused, dropped, lag },
+      ...{ id, form, owner, sent, refused, dropped, lag },
       set_aside: count,
       set_aside_file: count > 0 ? path : null,
       last_error: this.#lastError,

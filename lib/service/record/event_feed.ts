@@ -1,4 +1,4 @@
-/** Feeds of every event to the sinks that corp names (docs/guides/siem.md). */
+/** Feeds of every event to the sinks that corp and the person name (docs/guides/siem.md). */
 import { join } from "node:path";
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -8,9 +8,11 @@ import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import { sinkAuthorization } from "../../credential/mod.ts";
 import type { Feed, FeedStanding, FeedStatus, SinkTrial } from "../../ledger/feed/mod.ts";
+import type { FeedSink } from "../../ledger/feed/schema.ts";
 import { sessionPaths } from "../../session/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import { makerOf } from "./ledger.ts";
+import { OwnSinks } from "./own_sinks.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** `ms` between two rounds. */
@@ -23,13 +25,16 @@ export interface FeedSources {
   sessions: Pick<Sessions, "get">;
 }
 
-/** Feeds the sinks of corp.toml. Their code is loaded only where there is one. */
+/** Feeds the sinks of corp.toml and of the person. Their code is loaded only where there is one. */
 export class EventFeeds {
   readonly #sources: FeedSources;
   #feeds: Feed[] = [];
   /** sinks of the open feeds, as JSON */
   #terms = "[]";
   #problem = "";
+  readonly #own: OwnSinks;
+  /** why the person's sinks get nothing */
+  #ownProblem = "";
   #closed = false;
   #round: Promise<void> = Promise.resolve();
   /** feeds that are sending; a slow one goes on while the others have their next rounds */
@@ -39,6 +44,7 @@ export class EventFeeds {
 
   constructor(sources: FeedSources) {
     this.#sources = sources;
+    this.#own = new OwnSinks(sources.home);
   }
 
   begin(): void {
@@ -74,6 +80,11 @@ export class EventFeeds {
     }
   }
 
+  /** Waits for the feeds that are sending now. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#sending.values());
+  }
+
   status(): FeedStatus[] {
     return this.#feeds.map((feed) => feed.status());
   }
@@ -98,7 +109,7 @@ export class EventFeeds {
         : []),
       ...(dropped ? [`the sink "${id}" lacks ${count(dropped, "event")} whose ledgers were removed`] : []),
     ]);
-    return this.#problem ? [this.#problem, ...lines] : lines;
+    return [this.#problem, this.#ownProblem].filter(Boolean).concat(lines);
   }
 
   /** Each sink with the events that wait for it now. */
@@ -132,7 +143,22 @@ export class EventFeeds {
     this.#closed = true;
     for (const feed of this.#feeds) feed.close();
     await this.#round;
-    await Promise.all(this.#sending.values());
+    await this.settled();
+  }
+
+  /** Sinks of a file that is not valid, or not within corp's limits, get nothing, and a status line says why. */
+  async #ownSinks(corp: Parameters<OwnSinks["read"]>[0]): Promise<FeedSink[]> {
+    try {
+      const sinks = await this.#own.read(corp);
+      this.#ownProblem = "";
+      return sinks;
+    } catch (error) {
+      const { message, hint } = asSbxError(error, "reading sinks.toml");
+      const problem = hint === undefined ? message : `${message} (${hint})`;
+      if (problem !== this.#ownProblem) log.warn(problem);
+      this.#ownProblem = problem;
+      return [];
+    }
   }
 
   /** Two at once would open each feed twice. */
@@ -146,21 +172,26 @@ export class EventFeeds {
     const { home, corp, sessions } = this.#sources;
     // A corp.toml that cannot be read switches no sink off.
     if (!("config" in corp.state) && corp.state.status !== "absent") return this.#feeds;
-    const sinks = "config" in corp.state ? corp.state.config.file.sinks : [];
+    const file = "config" in corp.state ? corp.state.config.file : undefined;
+    const sinks: (readonly [owner: "corp" | "user", sink: FeedSink])[] = [
+      ...(file?.sinks ?? []).map((sink) => ["corp", sink] as const),
+      ...(await this.#ownSinks(file)).map((sink) => ["user", sink] as const),
+    ];
     const terms = JSON.stringify(sinks);
     if (terms === this.#terms) return this.#feeds;
     for (const feed of this.#feeds) feed.close();
     const { Feed, senderOf } = await import("../../ledger/feed/mod.ts");
     if (this.#closed) return [];
-    this.#feeds = sinks.map((sink) => {
+    this.#feeds = sinks.map(([owner, sink]) => {
       const { id, credential_ref, user } = sink;
       const authorize = credential_ref === undefined
         ? undefined
         : sinkAuthorization(home, { credential_ref, ...(user !== undefined && { user }) });
       return new Feed({
         sink,
+        owner,
         sender: senderOf(sink, authorize),
-        dir: join(home.dir, "sinks", `events-${id}`),
+        dir: join(home.dir, "sinks", `${owner === "corp" ? "events" : "own"}-${id}`),
         ledgerOf: (session) => sessionPaths(home, session).ledger,
         contextOf: async (session) => {
           // An event goes out also when the index cannot be read.

@@ -1,5 +1,5 @@
 /** Feeds of the sinks of corp.toml, with receivers on this machine's loopback. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
@@ -97,4 +97,76 @@ Deno.test("a collector keeps its place in a record that stays for another one", 
   assertEquals([await feeds.release(SESSION), await exists(cursor)], [true, false]);
   await feeds.close();
   await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("a person's sink gets every event with corp's redactions, and none beyond corp's limits", async () => {
+  const dir = await Deno.makeTempDir();
+  const bodies: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    bodies.push(await request.text());
+    return new Response("{}");
+  });
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const limits: { sinks?: string[] } = {};
+  const file = { sinks: [] as unknown[], corp: { limits } };
+  const feeds = new EventFeeds({
+    home,
+    corp: { state: { status: "ok", config: { file } } },
+    registry: { alive: () => [{ record: { id: SESSION } }] },
+    sessions: { get: () => Promise.resolve(undefined) },
+  } as unknown as FeedSources);
+  const own = join(dir, "sinks.toml");
+  const url = `http://127.0.0.1:${server.addr.port}`;
+  const text = `[[sinks]]\nid = "mine"\nform = "hec"\nurl = "${url}"\n`;
+  const { ledger: path } = sessionPaths(home, SESSION);
+  await Deno.mkdir(join(path, ".."), { recursive: true });
+  try {
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    /** The requests that one more event causes. */
+    const sent = async (command: string): Promise<string[]> => {
+      bodies.length = 0;
+      ledger.append({ event: execEvent(command) });
+      await ledger.flush();
+      await feeds.round();
+      await feeds.settled();
+      return bodies;
+    };
+    assertEquals(await sent("echo before"), [], "no file names a sink");
+    await Deno.writeTextFile(own, text, { mode: 0o600 });
+    assertEquals((await sent("echo plain")).map((body) => body.includes("echo plain")), [true]);
+    assertEquals(feeds.status().map(({ id, owner, sent }) => [id, owner, sent]), [["mine", "user", 2]]);
+
+    file.sinks = [{
+      id: "mine",
+      form: "file",
+      url: `file://${dir}/corp.jsonl`,
+      redact: { "process.command": "remove" },
+    }];
+    assertEquals((await sent("echo secret")).map((body) => body.includes("echo secret")), [false]);
+    assertEquals(feeds.status().map(({ id, owner }) => [id, owner]), [["mine", "corp"], ["mine", "user"]]);
+
+    limits.sinks = ["siem.example", "*.example.com"];
+    assertEquals(await sent("echo forbidden"), []);
+    assertStringIncludes(feeds.problems().join(), 'corp allows no sink of events at 127.0.0.1 ("mine")');
+    limits.sinks = ["127.0.0.1"];
+    assertEquals((await sent("echo allowed")).length, 1);
+    assertEquals(feeds.problems(), []);
+
+    for (
+      const [content, mode, problem] of [
+        [text, 0o666, "can be changed by other users"],
+        [text.replace("hec", "carrier-pigeon"), 0o600, "form"],
+        [text.replace(url, "http://siem.example"), 0o600, "without TLS"],
+      ] as const
+    ) {
+      await Deno.writeTextFile(own, content);
+      await Deno.chmod(own, mode);
+      assertEquals(await sent("echo invalid"), [], problem);
+      assertStringIncludes(feeds.problems().join(), problem);
+    }
+  } finally {
+    await feeds.close();
+    await server.shutdown();
+    await Deno.remove(dir, { recursive: true });
+  }
 });
