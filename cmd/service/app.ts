@@ -29,6 +29,7 @@ import { routeSinks } from "./routes/sinks.ts";
 import { routeSnapshots, routeWork } from "./routes/snapshots.ts";
 import { routeSockets } from "./routes/sockets.ts";
 import { routeDebug, routeSecurity, routeSystem, routeUpdates } from "./routes/system.ts";
+import { routeTasks } from "./routes/tasks.ts";
 import { routeVms } from "./routes/vms.ts";
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
 import { ErrorSchema, ROUTE_GROUPS, SOCKET_ROUTES } from "../../lib/client/api/mod.ts";
@@ -68,6 +69,7 @@ export function makeApp(service: Service): Hono {
   routeMcp(app, service.mcp);
   routeVms(app, service);
   routeTemplates(app, service);
+  routeTasks(app, service);
   routeImages(app, service);
   routeCache(app, service);
   routeUpdates(app, service);

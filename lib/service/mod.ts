@@ -57,6 +57,7 @@ export { readLogs } from "./health/status.ts";
 export { ProfileMcp } from "./contract/mcp.ts";
 export { SecurityReport } from "./health/status.ts";
 export { ServiceMetrics } from "./health/metrics.ts";
+export { listFolders, requireFolder } from "./folders.ts";
 export { type Notice, Notices } from "./notice.ts";
 export { ContractRefresh } from "./contract/refresh.ts";
 export { findChange } from "./contract/rules.ts";

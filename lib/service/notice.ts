@@ -1,4 +1,4 @@
-import type { VmSummary } from "../client/api/mod.ts";
+import type { Task, VmSummary } from "../client/api/mod.ts";
 import type { ReplyTo } from "../session/ipc/mod.ts";
 
 /** News of a session from its VM's process; an ask is reported when it begins to wait and when it ends. */
@@ -9,6 +9,8 @@ export type Notice =
   | ProcessNotice
   | { type: "vm-state-changed"; payload: VmSummary }
   | { type: "vm-deleted"; payload: { id: string; name: string } }
+  /** work of the service for a client: it began, went on or ended */
+  | { type: "task"; payload: Task }
   /** corp.toml came, changed, went or failed */
   | { type: "corp-changed"; payload: { status: string; summary: string } }
   /** ids of the settings that changed; `GET /settings/info` has their values */

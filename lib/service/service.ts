@@ -36,6 +36,7 @@ import { Snapshots } from "./run/snapshots.ts";
 import { States } from "./run/states.ts";
 import { ReleaseStanding } from "./contract/publisher_status.ts";
 import { Supervisor } from "./vm/supervisor.ts";
+import { Tasks } from "./tasks.ts";
 import { Templates } from "./vm/templates.ts";
 import { Updates } from "./updates.ts";
 import type { Vm } from "./vm/vm.ts";
@@ -60,6 +61,7 @@ export class Service implements Configuration {
   readonly notices = new Notices();
   readonly hypervisor: Hypervisor = hostHypervisor();
   readonly accelerators: AcceleratorChooser;
+  readonly tasks: Tasks;
   readonly templates: Templates;
   readonly supervisor: Supervisor;
   readonly records: HostRecords;
@@ -97,6 +99,7 @@ export class Service implements Configuration {
     this.bin = new Bin(home);
     this.sessions = new Sessions(home);
     this.accelerators = new AcceleratorChooser(home, this.hypervisor);
+    this.tasks = new Tasks(home, this.notices);
     this.templates = new Templates(this);
     this.detections = new Detections(home);
     this.findings = new FindingExport(home, settings, corp, this.sessions);
@@ -243,6 +246,7 @@ export class Service implements Configuration {
   async close(): Promise<void> {
     for (const watch of this.#watches) watch[Symbol.dispose]();
     this.updates.close();
+    this.tasks.close();
     this.secrets.close();
     this.bundles.close();
     await Promise.all(this.registry.all().map(({ still }) => still?.close()));

@@ -104,7 +104,15 @@ export class DesktopHome implements AsyncDisposable {
       write(ledger);
     }
     const paths = sessionPaths(this.home, this.id);
-    for (const path of [paths.workspace, paths.snapshots, dirname(paths.socket), dirname(paths.ledger)]) {
+    for (
+      const path of [
+        this.home.runDir,
+        paths.workspace,
+        paths.snapshots,
+        dirname(paths.socket),
+        dirname(paths.ledger),
+      ]
+    ) {
       await Deno.mkdir(path, { recursive: true });
     }
     await writeRecord(paths, recordOf(this.id, "dev"));

@@ -7,17 +7,11 @@ import type {
   PrunedAssets,
   RemovedImage,
 } from "../../../lib/client/api/mod.ts";
-import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
-import {
-  bootAssets,
-  type ListedProfile,
-  listProfiles,
-  loadProfile,
-} from "../../../lib/config/profile/mod.ts";
+import { type ListedImage, listImages, loadProfile } from "../../../lib/config/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import {
@@ -127,20 +121,8 @@ export const command: CommandGroup = {
   ],
 };
 
-/** The image of one profile. */
-interface ListedImage {
-  profile_id: string;
-  /** profile whose image it is, and its version */
-  image?: string;
-  version?: string;
-  suite?: string;
-  bytes?: number;
-  /** why it has no image */
-  problem?: string;
-}
-
 async function list(args: Arguments): Promise<number> {
-  const images = await Promise.all((await listProfiles(home())).map(imageOf));
+  const images = await listImages(home());
   // The service knows the VMs; without OCI images it need not start.
   const hasAny = (await listEnvironments(home())).length > 0;
   const { environments, layer_bytes } = hasAny
@@ -200,24 +182,6 @@ async function collect(args: Arguments): Promise<number> {
 function freedImages({ environments, bytes }: FreedEnvironments): string {
   const what = environments.length > 0 ? `removed ${environments.join(", ")}` : "no image was left over";
   return `${what}; ${formatBytes(bytes)} freed`;
-}
-
-async function imageOf(listed: ListedProfile): Promise<ListedImage> {
-  const profile_id = listed.id;
-  if ("error" in listed) return { profile_id, problem: listed.error.message };
-  try {
-    const { image, version, rootfs } = await bootAssets(home(), listed.profile, currentArch());
-    return {
-      profile_id,
-      image: image?.profile ?? (listed.profile.assets ? "pinned" : "any"),
-      version,
-      suite: image?.packages.suite,
-      bytes: rootfs.size,
-    };
-  } catch (cause) {
-    const { message, hint } = asSbxError(cause, "looking for an image");
-    return { profile_id, problem: [message, hint].filter(Boolean).join("; ") };
-  }
 }
 
 function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImage): string[] {

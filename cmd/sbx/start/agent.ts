@@ -1,13 +1,12 @@
 import { resolve } from "node:path";
-import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Job, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { type AgentOrigin, originOf } from "../../../lib/config/agent/mod.ts";
-import { type Agent, bootAssets, PROMPT } from "../../../lib/config/profile/mod.ts";
+import { type AgentOrigin, listAgents, originOf } from "../../../lib/config/agent/mod.ts";
+import { type Agent, PROMPT } from "../../../lib/config/profile/mod.ts";
 import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { findHistory } from "../../../lib/setup/mod.ts";
 import {
@@ -62,7 +61,12 @@ const RUN: Command = {
     "Requests that the agent's profile does not allow wait for an answer. The exit code is the agent's.",
   ],
   options: [
-    { name: "prompt", short: "p", value: "TEXT", about: "work on this without a terminal" },
+    {
+      name: "prompt",
+      short: "p",
+      value: "TEXT",
+      about: "work on this without a terminal; - reads it from standard input",
+    },
     { name: "detach", short: "d", about: "start it as a job; sbx agent attach connects to it" },
     {
       name: "model",
@@ -160,7 +164,7 @@ async function run(args: Arguments): Promise<number> {
   // Before any other error: a hint with a name that does not exist is of no use.
   const asked = await agentIn(await agentProfile(id), args.text("profile"));
   const racing = raceOf(args);
-  const task = args.text("prompt");
+  const task = await readTask(args.text("prompt"));
   const isDetached = args.has("detach");
   if (task === undefined && !isDetached && !Deno.stdin.isTerminal()) {
     throw usageError(RUN, "without a terminal an agent needs a task", `sbx agent ${id} -p "…"`);
@@ -185,7 +189,13 @@ async function run(args: Arguments): Promise<number> {
     const setup = await chooseOwn();
     await requireImage(profile, args.has("build"));
     const what = { ...chosen, dir, key, env, credentials, setup };
-    return await race(client, racing, what, [...chosen.words, ...args.program ?? []], args);
+    return await race(
+      client,
+      racing,
+      { ...what, task: task! },
+      [...chosen.words, ...args.program ?? []],
+      args,
+    );
   }
   const vms = await vmsOnFolder(client, asked, folder);
   const kept = await findHistory(home(), profile.id, folder);
@@ -221,6 +231,14 @@ async function run(args: Arguments): Promise<number> {
   return code;
 }
 
+/** The task of `--prompt`, whose `-` keeps it out of the list of processes. */
+async function readTask(text: string | undefined): Promise<string | undefined> {
+  if (text !== "-") return text;
+  const task = (await new Response(Deno.stdin.readable).text()).trim();
+  if (task === "") throw usageError(RUN, "standard input has no task", "sbx agent claude -p - < TASK");
+  return task;
+}
+
 /** Number of agents in a race; undefined without one. @throws {UsageError} options that it does not go with */
 function raceOf(args: Arguments): number | undefined {
   const racing = args.number("race", { min: 2, max: COMPARED_MAX });
@@ -243,14 +261,13 @@ function raceOf(args: Arguments): number | undefined {
 async function race(
   client: Client,
   racing: number,
-  what: Parameters<typeof createVm>[1],
+  { task, ...what }: Parameters<typeof createVm>[1] & { task: string },
   more: string[],
   args: Arguments,
 ): Promise<number> {
   const base = args.text("name") ?? await freeName(client, what.profile.id, what.dir);
   const names = Array.from({ length: racing }, (_, at) => `${base}-${at + 1}`);
   const vms = await makeRacers(client, names, (name) => createVm(client, { ...what, name }, args));
-  const task = args.text("prompt");
   const asks = vms.map(({ id }) => showAsks(client, id));
   try {
     const racers = await Promise.all(
@@ -320,11 +337,7 @@ async function follow(client: Client, { id }: Pick<AgentVm, "id">, job: Job): Pr
 }
 
 async function list(args: Arguments): Promise<number> {
-  const agents = await Promise.all((await agentProfiles()).map(async (profile) => {
-    const image = await bootAssets(home(), profile, currentArch()).then(
-      ({ version }) => version,
-      () => undefined,
-    );
+  const agents = await Promise.all((await listAgents(home())).map(async ({ profile, version: image }) => {
     const { id, name, packages, source, agent: { provider, default_models, instructions, hosts } } = profile;
     const origin = source === "user" ? await originOf(home(), id) : undefined;
     return {

@@ -13,14 +13,8 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import {
-  type Agent,
-  agentFiles,
-  type AgentModel,
-  listProfiles,
-  loadProfile,
-  type Profile,
-} from "../../../lib/config/profile/mod.ts";
+import { type AgentProfile, isAgent, listAgents } from "../../../lib/config/agent/mod.ts";
+import { agentFiles, type AgentModel, loadProfile, type Profile } from "../../../lib/config/profile/mod.ts";
 import { completeVm, diskOf, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import { lastWords } from "../output.ts";
 import { notesOf } from "./agent_notes.ts";
@@ -28,8 +22,7 @@ import { fromProjects, meetRequests } from "../files/project_file.ts";
 import { bringFolder, bringLiveFolder, formatBrought, formatLive, VmGuest } from "../files/repository.ts";
 import { type ChosenSetup, putSetup } from "./agent_setup_put.ts";
 
-/** A profile with the command of its agent. */
-export type AgentProfile = Profile & { agent: Agent };
+export type { AgentProfile };
 
 /** A VM in which an agent can start. */
 export interface AgentVm {
@@ -47,8 +40,7 @@ const NAME_MAX = 40;
 
 /** Profiles with an `[agent]`, by id. */
 export async function agentProfiles(): Promise<AgentProfile[]> {
-  const profiles = await listProfiles(home());
-  return profiles.flatMap((each) => "profile" in each && isAgent(each.profile) ? [each.profile] : []);
+  return (await listAgents(home())).map(({ profile }) => profile);
 }
 
 /** @throws {SbxError} `agent.not_found`, and the errors of {@linkcode loadProfile} */
@@ -85,10 +77,6 @@ export async function agentIn(own: AgentProfile, id: string | undefined): Promis
 
 /** Kinds of credentials in words. */
 const KINDS = { key: "API keys", token: "OAuth tokens", subscription: "logins of subscriptions" } as const;
-
-function isAgent(profile: Profile): profile is AgentProfile {
-  return profile.agent !== undefined;
-}
 
 /**
  * Requires a key of the agent's provider in the store.

@@ -48,7 +48,12 @@ export async function buildProfileImage(
   const home = homeOf();
   await (await import("../../../lib/home/mod.ts")).useNetworkOf(home);
   const work = join(home.dir, "build");
-  await Deno.mkdir(work, { recursive: true, mode: 0o755 });
+  await Deno.mkdir(work, { recursive: true, mode: 0o755 }).catch((cause) => {
+    throw new SbxError("image.work_folder", `images are built in ${work}, which cannot be made`, {
+      cause,
+      hint: `remove or rename what is there, and make sure that ${home.dir} can be written`,
+    });
+  });
   const out = await Deno.makeTempDir({ dir: work, prefix: `${id}-` });
   try {
     // With the installed manifest beside it, a new image gets the next version of the day.

@@ -3,12 +3,20 @@ import type { Hono } from "hono";
 import { cacheRoutes, imageRoutes, type TemplateInfo, templateRoutes } from "../../../lib/client/api/mod.ts";
 import { type Service, templateFor } from "../../../lib/service/mod.ts";
 import { diskBytes, layersDir } from "../../../lib/release/environment/mod.ts";
+import { listImages } from "../../../lib/config/profile/mod.ts";
 import { cacheUse, clearCache } from "../../../lib/cache/mod.ts";
 import { cacheLimits } from "../../../lib/home/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Routes of images. */
-export function routeImages(app: Hono, { home, images }: Service): void {
+export function routeImages(app: Hono, { home, images, registry }: Service): void {
+  handle(app, imageRoutes.list, async () => ({
+    images: (await listImages(home)).map((image) => ({
+      ...image,
+      used_by: registry.all().filter(({ record }) => record.profile_id === image.profile_id)
+        .map(({ record }) => record.name),
+    })),
+  }));
   handle(
     app,
     imageRoutes.remove,

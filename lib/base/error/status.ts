@@ -13,6 +13,7 @@ const BY_CODE: Record<string, number> = {
   "auth.bad_token": 401,
   "auth.desktop": 401,
   "auth.too_many_failures": 429,
+  "task.busy": 429,
   "auth.bad_host": 403,
   "auth.bad_origin": 403,
   "path.outside_workspace": 403,

@@ -18,6 +18,7 @@ import { sinkRoutes } from "./sink.ts";
 import { snapshotRoutes } from "./snapshot.ts";
 import { stateRoutes } from "./state.ts";
 import { systemRoutes } from "./system.ts";
+import { taskRoutes } from "./task.ts";
 import { templateRoutes } from "./template.ts";
 import { updateRoutes } from "./update.ts";
 import { vmRoutes } from "./vm.ts";
@@ -31,6 +32,7 @@ export const ROUTE_GROUPS = {
   vm: vmRoutes,
   job: jobRoutes,
   port: portRoutes,
+  task: taskRoutes,
   template: templateRoutes,
   image: imageRoutes,
   cache: cacheRoutes,

@@ -47,9 +47,33 @@ export const FreedEnvironments = z.object({
 }).openapi("EnvironmentsFreed");
 export type FreedEnvironments = z.infer<typeof FreedEnvironments>;
 
+export const ImageList = z.object({
+  images: z.array(z.object({
+    profile_id: z.string(),
+    name: z.string().optional().describe("of the profile"),
+    image: z.string().optional().describe("profile whose image it is; pinned: files that the profile names"),
+    version: z.string().optional(),
+    suite: z.string().optional().describe("release of Debian that it is made from"),
+    packages: z.array(z.string()).optional().describe("that were added to it"),
+    bytes: z.int().optional().describe("of its root file system"),
+    total_bytes: z.int().optional().describe("of all files that a VM boots from"),
+    installed_at: z.iso.datetime().optional(),
+    obom: z.boolean().optional().describe("GET /profiles/{id}/obom has the list of its packages"),
+    problem: z.string().optional().describe("why the profile has no image, with the remedy"),
+    used_by: z.array(z.string()).describe("names of VMs of the profile"),
+  })),
+}).openapi("ImageList");
+export type ImageList = z.infer<typeof ImageList>;
+
 const tags = ["image"];
 
 export const imageRoutes = {
+  list: createRoute({
+    method: "get",
+    path: "/images/list",
+    tags,
+    responses: answers("the image of each profile", ImageList),
+  }),
   remove: createRoute({
     method: "delete",
     path: "/images/{profile}",

@@ -21,6 +21,7 @@ export * from "./state.ts";
 export * from "./system.ts";
 export * from "./cache.ts";
 export * from "./image.ts";
+export * from "./task.ts";
 export * from "./template.ts";
 export * from "./update.ts";
 export * from "./vm.ts";

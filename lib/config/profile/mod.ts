@@ -15,6 +15,7 @@ export { BUILTIN_PROFILES } from "./builtin.ts";
 export { describeObom, type GeneratedAssets, generateProfile } from "./copy.ts";
 export { type ProfileInfo, profileInfo, type ProfileInfoOptions } from "./info.ts";
 export { HOST_SERVICES_MAX, type HostService, hostServices } from "./host_service.ts";
+export { type ListedImage, listImages } from "./image.ts";
 export { type ListedProfile, listProfiles } from "./load.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";
 export { CorpMcpServers, type McpServer, McpServers } from "./mcp/schema.ts";
