@@ -1,13 +1,10 @@
 /** From a new VM on the desktop page to the work that is taken from it. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { currentArch } from "../../lib/base/arch/mod.ts";
-import { blake3 } from "../../lib/base/hash/mod.ts";
 import type { Home } from "../../lib/base/home/mod.ts";
-import { installedName } from "../../lib/release/asset/mod.ts";
 import { shoot } from "../helper/browser.ts";
-import { FILES } from "../helper/boot.ts";
 import { DesktopHome, type Served } from "../helper/desktop_home.ts";
+import { prepareImage } from "../helper/desktop_image.ts";
 import { runInGuest } from "../helper/repository_vm.ts";
 import { CORP, settingsSteps } from "./desktop_settings.ts";
 import { EchoTerminals, terminalSteps } from "./desktop_terminal.ts";
@@ -21,22 +18,9 @@ const PROGRAMS: Served = {
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
-/** A profile with an image, behind the built-in ones without, and another one of its name. */
 async function prepare(home: Home): Promise<void> {
-  await Deno.mkdir(home.assetsDir, { recursive: true });
   await Deno.writeTextFile(join(home.dir, "../corp.toml"), CORP);
-  for (const [part, name] of Object.entries(FILES)) {
-    await Deno.writeTextFile(join(home.assetsDir, installedName(name, blake3(part))), part);
-  }
-  const pins = Object.entries(FILES).map(([part, name]) =>
-    `[assets.arch.${currentArch()}.${part}]\nname = "${name}"\nurl = "https://example.org/${name}"\n` +
-    `hash = "blake3:${blake3(part)}"\nsize = ${part.length}\n`
-  );
-  for (const [id, terms] of [["usable", pins.join("")], ["zzz", ""]]) {
-    await Deno.mkdir(join(home.profilesDir, id), { recursive: true });
-    const text = `id = "${id}"\nname = "Twin"\ndescription = ""\nrevision = "1.0.0"\n${terms}`;
-    await Deno.writeTextFile(join(home.profilesDir, id, "profile.toml"), text);
-  }
+  await prepareImage(home);
 }
 
 Deno.test("a new VM on the desktop page", options, async (t) => {

@@ -84,6 +84,12 @@ export type {
 
 /** A VM in a list; one that was made meanwhile has no work yet. */
 export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
+export type Login = Answer<RouteAt<"GET", "/logins/list">>["logins"][number];
+export type LoginWaiting = Answer<RouteAt<"POST", "/logins/{id}">>;
+export type Provider = Answer<RouteAt<"GET", "/credentials/providers">>["providers"][number];
+export type Image = Answer<RouteAt<"GET", "/images/list">>["images"][number];
+export type Task = Answer<RouteAt<"GET", "/tasks">>["tasks"][number];
+export type Agent = Answer<RouteAt<"GET", "/agents/list">>["agents"][number];
 /** A check of this machine. */
 export type HostCheck = Answer<RouteAt<"GET", "/system/doctor">>["checks"][number];
 export type FindingStateChange = BodyOf<"POST", "/sessions/{id}/findings/state">["state"];
@@ -220,6 +226,28 @@ export const api = {
   credentialProviders: () => ask("GET", "/credentials/providers", {}),
   addCredential: (credential: CredentialAdd) => submit("POST", "/credentials/add", {}, credential),
   revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),
+  logins: () => ask("GET", "/logins/list", {}),
+  beginLogin: (id: string, request: BodyOf<"POST", "/logins/{id}">) =>
+    submit("POST", "/logins/{id}", { id }, request),
+  loginCode: (id: string, code: BodyOf<"POST", "/logins/{id}/code">) =>
+    submit("POST", "/logins/{id}/code", { id }, code),
+  loginState: (id: string, label: string | undefined, attempt: string) =>
+    ask("GET", "/logins/{id}", { id }, { label, attempt }),
+  logout: (id: string, label: string | undefined) => ask("DELETE", "/logins/{id}", { id }, { label }),
+  images: () => ask("GET", "/images/list", {}),
+  obom: async (id: string) => await send("GET", addressOf("GET", "/profiles/{id}/obom", { id })),
+  buildImage: (profile: string) => ask("POST", "/images/{profile}/build", { profile }),
+  removeImage: (profile: string) => ask("DELETE", "/images/{profile}", { profile }),
+  pruneImages: () => ask("POST", "/images/prune", {}),
+  environments: () => ask("GET", "/environments", {}),
+  removeEnvironment: (image: string) => ask("DELETE", "/environments", {}, { image }),
+  collectEnvironments: () => ask("POST", "/environments/gc", {}),
+  tasks: () => ask("GET", "/tasks", {}),
+  cancelTask: (id: string) => ask("DELETE", "/tasks/{id}", { id }),
+  agents: () => ask("GET", "/agents/list", {}),
+  startAgent: (id: string, request: BodyOf<"POST", "/agents/{id}/start">) =>
+    submit("POST", "/agents/{id}/start", { id }, request),
+  folders: (path: string) => ask("GET", "/folders", {}, { path }),
   credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
     ask("GET", "/credentials/audit", {}, conditions),
   status: () => ask("GET", "/system/status", {}),

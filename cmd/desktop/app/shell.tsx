@@ -1,7 +1,9 @@
 import type { ComponentType } from "preact";
+import { AgentsPage } from "../page/agents/page.tsx";
 import { CredentialsPage } from "../page/credentials/page.tsx";
 import { DetectionsPage } from "../page/detections/page.tsx";
 import { FindingsPage } from "../page/findings/page.tsx";
+import { ImagesPage } from "../page/images/page.tsx";
 import { InboxPage } from "../page/inbox/page.tsx";
 import { McpPage } from "../page/mcp/page.tsx";
 import { OverviewPage } from "../page/overview/page.tsx";
@@ -28,6 +30,8 @@ const PAGES = {
   rules: RulesPage,
   detections: DetectionsPage,
   mcp: McpPage,
+  agents: AgentsPage,
+  images: ImagesPage,
   credentials: CredentialsPage,
   settings: SettingsPage,
   status: StatusPage,

@@ -14,6 +14,8 @@ const ICONS: Record<NavName, IconName> = {
   search: "tree",
   inbox: "inbox",
   sessions: "vm",
+  agents: "agent",
+  images: "images",
   rules: "rules",
   detections: "detections",
   mcp: "tools",
@@ -26,7 +28,7 @@ const ICONS: Record<NavName, IconName> = {
 const GOVERN = ["rules", "detections", "mcp", "credentials"] as const;
 /** Pages of the bar of a narrow window; the others are behind its last one. */
 const BAR = ["overview", "inbox", "sessions", "findings", "more"] as const;
-const BEHIND = ["search", ...GOVERN, "settings", "status"] as const;
+const BEHIND = ["agents", "search", ...GOVERN, "images", "settings", "status"] as const;
 
 /** True while a condition of the window holds. */
 function mediaOf(condition: string): ReadonlySignal<boolean> {
@@ -77,14 +79,14 @@ function Sidebar({ current, vm, onSearch }: Props) {
         <kbd class="word" aria-hidden="true">{words.searchKeys}</kbd>
       </button>
       <nav aria-label={text.app.navigation}>
-        {(["overview", "inbox", "findings", "search", "sessions"] as const).map((name) => (
+        {(["overview", "inbox", "findings", "search", "agents", "sessions"] as const).map((name) => (
           <NavLink key={name} name={name} current={current} />
         ))}
         <VmLinks current={vm} />
         <h2 class="word">{words.govern}</h2>
         {GOVERN.map((name) => <NavLink key={name} name={name} current={current} />)}
         <div class="end">
-          {(["settings", "status"] as const).map((name) => (
+          {(["images", "settings", "status"] as const).map((name) => (
             <NavLink key={name} name={name} current={current} />
           ))}
         </div>

@@ -9,7 +9,12 @@ import { type Signal, useSignal, useSignalEffect } from "@preact/signals";
 
 /** A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. */
 export function Table(
-  { label, head, children }: { label: string; head: string[]; children: ComponentChildren },
+  { label, head, children }: {
+    label: string;
+    /** names of the columns; numbers are at the right */
+    head: (string | { number: string })[];
+    children: ComponentChildren;
+  },
 ) {
   const element = useRef<HTMLTableElement>(null);
   const doesScroll = useSignal(false);
@@ -24,7 +29,12 @@ export function Table(
   return (
     <table ref={element} aria-label={label} tabIndex={doesScroll.value ? 0 : undefined}>
       <thead>
-        <tr>{head.map((name) => <th key={name} scope="col">{name}</th>)}</tr>
+        <tr>
+          {head.map((column) => {
+            const [name, kind] = typeof column === "string" ? [column] : [column.number, "number"];
+            return <th key={name} scope="col" class={kind}>{name}</th>;
+          })}
+        </tr>
       </thead>
       <tbody>{children}</tbody>
     </table>

@@ -21,6 +21,7 @@ import Inbox from "lucide/dist/esm/icons/inbox.mjs";
 import Info from "lucide/dist/esm/icons/info.mjs";
 import KeyRound from "lucide/dist/esm/icons/key-round.mjs";
 import LayoutDashboard from "lucide/dist/esm/icons/layout-dashboard.mjs";
+import Layers from "lucide/dist/esm/icons/layers.mjs";
 import LinkIcon from "lucide/dist/esm/icons/link.mjs";
 import Lock from "lucide/dist/esm/icons/lock.mjs";
 import MessageSquare from "lucide/dist/esm/icons/message-square.mjs";
@@ -62,6 +63,7 @@ const ICONS = {
   file: FileText,
   files: Folder,
   health: HeartPulse,
+  images: Layers,
   inbox: Inbox,
   info: Info,
   link: LinkIcon,

@@ -1,6 +1,13 @@
 /** Keeps the store current: reads everything, follows the events socket, and starts over after a gap. */
 import { ApiError, openSocket } from "../api/client.ts";
-import { api, type AskView, type Explained, type RecordedEvent, type VmSummary } from "../api/routes.ts";
+import {
+  api,
+  type AskView,
+  type Explained,
+  type RecordedEvent,
+  type Task,
+  type VmSummary,
+} from "../api/routes.ts";
 import { forgetProof, forgetSession } from "../api/session.ts";
 import { text } from "../text/en.ts";
 import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.ts";
@@ -16,6 +23,7 @@ export type LiveMessage =
   | { type: "security-event"; payload: { event: RecordedEvent; decision?: LiveDecision } }
   | { type: "finding"; payload: Explained["findings"][number] }
   | { type: "ask"; payload: AskView }
+  | { type: "task"; payload: Task }
   | { type: "vm-state-changed"; payload: VmSummary }
   | { type: "vm-deleted"; payload: Pick<VmSummary, "id" | "name"> }
   | { type: "settings-changed"; payload: { ids: string[] } }

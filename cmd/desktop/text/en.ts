@@ -1,7 +1,9 @@
 /** Every text of the desktop in English; pages have no words of their own. */
+import { agents } from "./agents.ts";
 import { credentials } from "./credentials.ts";
 import { findings } from "./findings.ts";
 import { frame, page, palette } from "./frame.ts";
+import { images, tasks } from "./images.ts";
 import { inbox } from "./inbox.ts";
 import { overview } from "./overview.ts";
 import { rules } from "./rules.ts";
@@ -395,6 +397,9 @@ export const text = {
     approved: (tool: string) => `${tool} is approved.`,
   },
   credentials,
+  agents,
+  images,
+  tasks,
   firstSteps,
   terminal: {
     of: (name: string) => `Terminal of ${name}`,

@@ -17,6 +17,8 @@ export const page = {
   search: "All sessions",
   inbox: "Inbox",
   sessions: "VMs",
+  agents: "Agents",
+  images: "Images",
   rules: "Rules",
   detections: "Detections",
   mcp: "Tools",

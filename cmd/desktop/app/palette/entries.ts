@@ -12,6 +12,8 @@ const PAGES = [
   "search",
   "inbox",
   "sessions",
+  "agents",
+  "images",
   "rules",
   "detections",
   "mcp",

@@ -1,79 +1,151 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
-import { api, type CredentialAdd, type CredentialView } from "../../api/routes.ts";
+import { useAddressed } from "../../app/route.ts";
+import { api, type CredentialView, type Login } from "../../api/routes.ts";
+import { dateOf, Dialog, Table } from "../../part/common.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { Menu } from "../../part/menu.tsx";
+import { When } from "../../part/time.tsx";
+import { act, useLoaded, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
-import { act, textOf, vmNames } from "../../store/store.ts";
-import { dateOf, Dialog, FormEnd } from "../../part/common.tsx";
+import { hrefOf } from "../../app/route.ts";
+import { AddDialog } from "./add.tsx";
+import { Subscriptions } from "./login.tsx";
 
-/** Refs of the broker with their uses; no secret comes back to this page. */
+type Audit = Awaited<ReturnType<typeof api.credentialAudit>>;
+
+/** The choice of the address that shows revoked credentials too. */
+const ALL = "all";
+
+/** Keys of the broker with their uses; no secret comes back to this page. */
 export function CredentialsPage() {
-  const credentials = useSignal<CredentialView[] | undefined>(undefined);
-  const adding = useSignal(false);
-  const chosen = useSignal<CredentialView | undefined>(undefined);
-  const read = () => act(async () => credentials.value = (await api.credentials()).credentials.toReversed());
-  useEffect(() => void read(), []);
+  const credentials = useLoaded(api.credentials);
+  const audit = useLoaded(() => api.credentialAudit({ limit: "1" }));
+  const providers = useLoaded(api.credentialProviders).value.value?.providers ?? [];
+  const logins = useLoaded(api.logins).value.value?.logins ?? [];
+  const isAdding = useSignal(false);
+  const [sought, show, chosen] = [useAddressed("q"), useAddressed("show"), useAddressed("ref")];
   const words = text.credentials;
+  const all = credentials.value.value?.credentials.toReversed();
+  const titleOf = (id: string) => providers.find((each) => each.id === id)?.title ?? id;
+  const wanted = (sought.value ?? "").toLowerCase();
+  const shown = all?.filter((credential) =>
+    (show.value === ALL || !credential.revoked_at) &&
+    `${nameOf(credential)} ${titleOf(credential.provider)} ${credential.hosts?.join(" ")}`.toLowerCase()
+      .includes(wanted)
+  );
+  const selected = all?.find(({ ref }) => shortRef(ref) === chosen.value);
+  const revoked = all?.filter(({ revoked_at }) => revoked_at).length ?? 0;
   return (
     <>
       <div class="head">
         <h1>{text.page.credentials}</h1>
-        <button type="button" class="main" onClick={() => adding.value = true}>{words.add}</button>
+        <button type="button" class="main" onClick={() => isAdding.value = true}>
+          <Icon name="plus" /> {words.add}
+        </button>
       </div>
-      {adding.value && <AddDialog onAdded={read} onClose={() => adding.value = false} />}
-      {credentials.value?.length === 0 && <p class="empty">{words.empty}</p>}
-      {credentials.value && credentials.value.length > 0 && (
-        <table aria-label={words.table}>
-          <thead>
-            <tr>
-              <th scope="col">{words.label}</th>
-              <th scope="col">{words.provider}</th>
-              <th scope="col">{words.hosts}</th>
-              <th scope="col">{words.ref}</th>
-              <th scope="col">{words.since}</th>
-              <th scope="col">{words.state}</th>
-              <th scope="col">{words.actions}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {credentials.value.map((credential) => (
+      <p class="lead">{words.about}</p>
+      {isAdding.value && (
+        <AddDialog
+          onAdded={(added) => {
+            act(credentials.reload, words.added(nameOf(added)));
+          }}
+          onClose={() => isAdding.value = false}
+        />
+      )}
+      {all === undefined && <p role="status">{text.common.loading}</p>}
+      {all?.length === 0 && (
+        <div class="nothing">
+          <Icon name="credentials" size={24} />
+          <p>{words.empty}</p>
+        </div>
+      )}
+      {all && all.length > 0 && (
+        <>
+          <div class="filters">
+            <input
+              type="search"
+              aria-label={words.find}
+              placeholder={words.find}
+              value={sought.value ?? ""}
+              onInput={({ currentTarget }) => sought.value = currentTarget.value || undefined}
+            />
+            {revoked > 0 && (
+              <label class="check">
+                <input
+                  type="checkbox"
+                  role="switch"
+                  checked={show.value === ALL}
+                  onChange={({ currentTarget }) => show.value = currentTarget.checked ? ALL : undefined}
+                />
+                {words.withRevoked(revoked)}
+              </label>
+            )}
+          </div>
+          <Table
+            label={words.table}
+            head={[
+              words.label,
+              words.provider,
+              words.kind,
+              words.usedBy,
+              words.lastUse,
+              words.end,
+              words.actions,
+            ]}
+          >
+            {shown?.map((credential) => (
               <CredentialRow
                 key={credential.ref}
                 credential={credential}
-                isChosen={chosen.value?.ref === credential.ref}
-                onUses={() => chosen.value = credential}
-                onRevoked={read}
+                title={titleOf(credential.provider)}
+                login={logins.find(({ ref }) => ref === credential.ref)}
+                last={lastUse(audit.value.value, credential.ref)}
+                onUses={() => chosen.value = shortRef(credential.ref)}
+                onRevoked={credentials.reload}
               />
             ))}
-          </tbody>
-        </table>
+          </Table>
+          {shown?.length === 0 && <p class="empty">{words.nothing}</p>}
+        </>
       )}
-      {chosen.value && (
+      {selected && (
         <Uses
-          key={chosen.value.ref}
-          of={nameOf(chosen.value)}
-          credential={chosen.value.ref}
+          key={selected.ref}
+          credential={selected}
+          onClose={() => chosen.value = undefined}
         />
       )}
+      <Subscriptions onChange={credentials.reload} />
     </>
   );
 }
 
-type Audit = Awaited<ReturnType<typeof api.credentialAudit>>;
+/** The last use of a credential, in unix `ms`. */
+function lastUse(audit: Audit | undefined, ref: string): number | undefined {
+  const uses = audit?.uses.filter(({ credential_ref }) => credential_ref === ref) ?? [];
+  return uses.length === 0 ? undefined : Math.max(...uses.map(({ last_unix_ms }) => last_unix_ms));
+}
 
 /** Rows shown; the CLI shows all. */
 const SHOWN = "100";
 
 /** Uses of one credential by the broker, the newest first. */
-function Uses({ of, credential }: { of: string; credential: string }) {
-  const audit = useSignal<Audit | undefined>(undefined);
-  useEffect(() => {
-    act(async () => audit.value = await api.credentialAudit({ ref: credential, limit: SHOWN }));
-  }, [credential]);
+function Uses({ credential, onClose }: { credential: CredentialView; onClose: () => void }) {
+  const audit = useLoaded(() => api.credentialAudit({ ref: credential.ref, limit: SHOWN })).value.value;
   const words = text.credentials;
+  const name = nameOf(credential);
   return (
-    <section aria-label={words.usesOf(of)}>
-      <h2>{words.usesOf(of)}</h2>
-      {audit.value === undefined ? <p>{text.common.loading}</p> : <Rows audit={audit.value} />}
+    <section aria-label={words.usesOf(name)}>
+      <div class="head">
+        <h2>{words.usesOf(name)}</h2>
+        <button type="button" class="ghost" aria-label={words.closeUses(name)} onClick={onClose}>
+          <Icon name="close" />
+        </button>
+      </div>
+      <p class="hint">
+        <code>{credential.ref}</code>
+      </p>
+      {audit === undefined ? <p role="status">{text.common.loading}</p> : <Rows audit={audit} />}
     </section>
   );
 }
@@ -84,92 +156,138 @@ function Rows({ audit: { rows, truncated, unreadable } }: { audit: Audit }) {
     <>
       {unreadable.length > 0 && <p class="warning">{words.unreadable(unreadable.join(", "))}</p>}
       {rows.length === 0 ? <p class="hint">{words.noUses}</p> : (
-        <table aria-label={words.uses}>
-          <thead>
-            <tr>
-              <th scope="col">{words.time}</th>
-              <th scope="col">{words.vm}</th>
-              <th scope="col">{words.host}</th>
-              <th scope="col">{words.place}</th>
-              <th scope="col">{words.outcome}</th>
-              <th scope="col">{words.reason}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {rows.map(({ session_id, event_id, timestamp_unix_ms, host, location, outcome, reason }) => (
+        <Table
+          label={words.uses}
+          head={[words.time, words.vm, words.host, words.place, words.outcome, words.reason]}
+        >
+          {rows.map(({ session_id, event_id, timestamp_unix_ms, host, location, outcome, reason }) => {
+            const vm = vmNames.value.get(session_id);
+            const href = vm === undefined ? hrefOf("session", session_id) : hrefOf("vm", vm, "timeline");
+            return (
               <tr key={session_id + event_id}>
-                <td>{dateOf(timestamp_unix_ms)}</td>
-                <td>{vmNames.value.get(session_id) ?? session_id}</td>
+                <td>
+                  <a href={`${href}?event=${encodeURIComponent(event_id)}`}>
+                    <When at={timestamp_unix_ms} />
+                  </a>
+                </td>
+                <td>{vm ?? session_id.slice(0, 8)}</td>
                 <td>{host ?? text.common.none}</td>
                 <td>{location ?? text.common.none}</td>
-                <td>{outcome}</td>
+                <td>
+                  <span class={`pill ${outcome === "denied" || outcome === "error" ? "block" : "allow"}`}>
+                    {outcome}
+                  </span>
+                </td>
                 <td>{reason ?? text.common.none}</td>
               </tr>
-            ))}
-          </tbody>
-        </table>
+            );
+          })}
+        </Table>
       )}
       {truncated && <p class="hint">{words.more}</p>}
     </>
   );
 }
 
-interface Props {
+interface RowProps {
   credential: CredentialView;
-  isChosen: boolean;
+  /** of its provider */
+  title: string;
+  /** of a subscription */
+  login: Login | undefined;
+  last: number | undefined;
   onUses: () => void;
   onRevoked: () => void;
 }
 
-/** One ref with its state, and what can be done to it. */
-function CredentialRow({ credential, isChosen, onUses, onRevoked }: Props) {
-  const asking = useSignal(false);
+/** One credential with its state, and what can be done to it. */
+function CredentialRow({ credential, title, login, last, onUses, onRevoked }: RowProps) {
+  const isAsking = useSignal(false);
   const words = text.credentials;
-  const { ref, label, provider, hosts, created_at, decoy, revoked_at } = credential;
+  const { ref, label, hosts, kind, origin, decoy, revoked_at, problem, used_by = [] } = credential;
+  const name = nameOf(credential);
+  const items = [
+    { label: words.uses, onChoose: onUses },
+    ...revoked_at ? [] : [{ label: words.revoke, isDanger: true, onChoose: () => isAsking.value = true }],
+  ];
+  return (
+    <tr class={revoked_at ? "off" : undefined}>
+      <th scope="row">
+        {label ?? words.unnamed}
+        <p class="hint">
+          <code title={ref}>{shortRef(ref)}</code>
+        </p>
+      </th>
+      <td>
+        {title}
+        {hosts && <p class="hint">{hosts.join(", ")}</p>}
+      </td>
+      <td>
+        {decoy
+          ? <span class="pill ask">{words.isDecoy}</span>
+          : <span class="pill">{words.kinds[kind]}</span>}
+        {origin && <p class="hint">{words.fromOrigin(origin)}</p>}
+        {problem && <p class="error">{problem}</p>}
+      </td>
+      <td>
+        {used_by.length === 0 ? text.common.none : used_by.map((vm, at) => (
+          <span key={vm}>
+            {at > 0 && ", "}
+            <a href={hrefOf("vm", vm)}>{vm}</a>
+          </span>
+        ))}
+      </td>
+      <td>{last === undefined ? words.never : <When at={last} />}</td>
+      <td>
+        {revoked_at
+          ? <span class="pill" title={dateOf(revoked_at)}>{words.isRevoked}</span>
+          : login?.expires_at
+          ? <When at={login.expires_at} />
+          : <span class="hint">{words.endless}</span>}
+      </td>
+      <td class="actions">
+        <Menu label={words.moreFor(name)} items={items}>
+          <Icon name="more" />
+        </Menu>
+        {isAsking.value && (
+          <RevokeDialog
+            credential={credential}
+            onClose={() => isAsking.value = false}
+            onRevoked={onRevoked}
+          />
+        )}
+      </td>
+    </tr>
+  );
+}
+
+function RevokeDialog(
+  { credential, onClose, onRevoked }: {
+    credential: CredentialView;
+    onClose: () => void;
+    onRevoked: () => void;
+  },
+) {
+  const words = text.credentials;
+  const { ref, kind, used_by = [] } = credential;
   const name = nameOf(credential);
   const revoke = async () => {
-    asking.value = false;
+    onClose();
     await act(() => api.revokeCredential(ref), words.revoked(name));
     onRevoked();
   };
   return (
-    <tr>
-      <th scope="row">{label ?? words.unnamed}</th>
-      <td>{provider}</td>
-      <td>{hosts?.join(", ") ?? text.common.none}</td>
-      <td>
-        <code title={ref}>{shortRef(ref)}</code>
-      </td>
-      <td>{dateOf(created_at)}</td>
-      <td>
-        {revoked_at ? words.isRevoked(dateOf(revoked_at)) : words.inUse}
-        {decoy && <span class="tag">{words.isDecoy}</span>}
-      </td>
-      <td class="actions">
-        <button type="button" aria-label={words.usesOf(name)} aria-pressed={isChosen} onClick={onUses}>
-          {words.uses}
-        </button>
-        {!revoked_at && (
-          <button
-            type="button"
-            class="danger"
-            aria-label={words.revokeOf(name)}
-            onClick={() => asking.value = true}
-          >
-            {words.revoke}
-          </button>
-        )}
-        {asking.value && (
-          <Dialog title={words.revokeTitle(name)} onClose={() => asking.value = false}>
-            <p>{words.revokeLoss}</p>
-            <div class="buttons">
-              <button type="button" onClick={() => asking.value = false}>{text.common.cancel}</button>
-              <button type="button" class="danger" onClick={revoke}>{words.revoke}</button>
-            </div>
-          </Dialog>
-        )}
-      </td>
-    </tr>
+    <Dialog title={words.revokeTitle(name)} onClose={onClose}>
+      <ul>
+        <li>{words.revokeLoss}</li>
+        <li>{used_by.length === 0 ? words.revokeUnused : words.revokeUsed(used_by.join(", "))}</li>
+        <li>{kind === "subscription" ? words.revokeLogin : words.revokeProvider}</li>
+      </ul>
+      <div class="buttons">
+        <button type="button" onClick={onClose}>{text.common.cancel}</button>
+        <button type="button" class="danger" onClick={revoke}>{words.revoke}</button>
+      </div>
+    </Dialog>
   );
 }
 
@@ -182,80 +300,6 @@ function shortRef(ref: string): string {
 }
 
 /** The name of a credential for a person. */
-function nameOf({ label, provider, ref }: CredentialView): string {
+function nameOf({ label, provider, ref }: Pick<CredentialView, "label" | "provider" | "ref">): string {
   return label ?? `${provider} ${shortRef(ref)}`;
-}
-
-/**
- * A new credential. Its secret is read from the field once, when it is sent, and the field is emptied before
- * the answer comes: it is in no signal, no attribute and no address.
- */
-function AddDialog({ onAdded, onClose }: { onAdded: () => void; onClose: () => void }) {
-  const secret = useRef<HTMLInputElement>(null);
-  const error = useSignal<string | undefined>(undefined);
-  const busy = useSignal(false);
-  const providers = useSignal<{ id: string; title: string }[]>([]);
-  useEffect(() => {
-    act(async () => providers.value = (await api.credentialProviders()).providers);
-  }, []);
-  const words = text.credentials.form;
-  const submit = async (event: SubmitEvent) => {
-    event.preventDefault();
-    const request = requestOf(new FormData(event.target as HTMLFormElement), secret.current!);
-    if (!request.decoy && request.secret === undefined) return void (error.value = words.needsSecret);
-    busy.value = true;
-    try {
-      const added = await api.addCredential(request);
-      await act(async () => {}, text.credentials.added(nameOf(added)));
-      onAdded();
-      onClose();
-    } catch (failure) {
-      error.value = textOf(failure);
-    }
-    busy.value = false;
-  };
-  return (
-    <Dialog title={text.credentials.add} onClose={onClose}>
-      <form onSubmit={submit} autocomplete="off">
-        <label>
-          {words.provider}
-          <select name="provider">
-            {providers.value.map(({ id, title }) => <option key={id} value={id}>{title}</option>)}
-          </select>
-        </label>
-        <label>
-          {words.secret}
-          <input ref={secret} type="password" autocomplete="off" spellcheck={false} aria-describedby="kept" />
-        </label>
-        <p class="hint" id="kept">{words.kept}</p>
-        <label>
-          {words.label}
-          <input name="label" autocomplete="off" maxLength={128} />
-        </label>
-        <label>
-          {words.host}
-          <input name="host" autocomplete="off" />
-        </label>
-        <label class="check">
-          <input name="decoy" type="checkbox" />
-          {words.decoy}
-        </label>
-        <FormEnd error={error.value} isBusy={busy.value} submit={words.submit} onClose={onClose} />
-      </form>
-    </Dialog>
-  );
-}
-
-/** Takes the secret out of its field, which has no name: no form data has it. */
-function requestOf(form: FormData, field: HTMLInputElement): CredentialAdd {
-  const secret = field.value || undefined;
-  field.value = "";
-  const word = (name: string) => String(form.get(name) ?? "").trim() || undefined;
-  return {
-    provider: word("provider") ?? "",
-    secret,
-    label: word("label"),
-    host: word("host"),
-    decoy: form.has("decoy") || undefined,
-  };
 }
