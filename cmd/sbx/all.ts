@@ -73,6 +73,8 @@ import "./admin/fleet.ts";
 import "./admin/template.ts";
 import "./admin/image.ts";
 import "./admin/cache.ts";
+import "./admin/disk.ts";
+import "./admin/gc.ts";
 import "./admin/update.ts";
 import "./admin/debug.ts";
 import "./admin/support-bundle.ts";

@@ -100,6 +100,8 @@ export const TOPICS: readonly Topic[] = [
       "template",
       "image",
       "cache",
+      "disk",
+      "gc",
       "update",
       "debug",
       "support-bundle",

@@ -74,6 +74,8 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   template: "list, make and remove the booted guests that VMs start from",
   image: "list, build and remove the images that VMs boot",
   cache: "list and clear the downloads that VMs share",
+  disk: "show the disk space of VMs, images, records and all other files",
+  gc: "remove what nothing needs: old images, templates, and records over their limits",
   update: "update sbx, profiles and images, or check for updates",
   debug: "print a report of this installation that can be sent to anyone",
   "support-bundle": "write a redacted archive: report, checks, logs, configuration",

@@ -12,6 +12,7 @@ import {
   StatusReport,
 } from "../../lib/service/mod.ts";
 import { routeCredentials } from "./routes/credentials.ts";
+import { routeDisk } from "./routes/disk.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeCache, routeImages, routeTemplates } from "./routes/images.ts";
@@ -72,6 +73,7 @@ export function makeApp(service: Service): Hono {
   routeTasks(app, service);
   routeImages(app, service);
   routeCache(app, service);
+  routeDisk(app, service);
   routeUpdates(app, service);
   routeRun(app, supervisor);
   routeJobs(app, supervisor);

@@ -89,18 +89,19 @@ export class Images {
    * Removes the files of earlier releases.
    *
    * @param ageMs files that were changed since stay, in `ms`
+   * @param isDry only says which would go
    * @throws {SbxError} `image.shared`; a profile or manifest cannot be read
    */
-  async prune(ageMs = 0): Promise<Freed> {
+  async prune(ageMs = 0, isDry = false): Promise<Freed> {
     this.#requireOwn();
-    const freed = await pruneAssets(this.#options.home, await this.#use(), ageMs);
-    await this.#options.cleanTemplates();
+    const freed = await pruneAssets(this.#options.home, await this.#use(), ageMs, isDry);
+    if (!isDry) await this.#options.cleanTemplates();
     return freed;
   }
 
   /** Removes files that have long been unused; an error waits for {@linkcode prune}. */
   async pruneOld(): Promise<void> {
-    if (!this.#isOwn) return;
+    if (!this.isOwn) return;
     const { files, bytes } = await this.prune(OLD_MS);
     if (files.length > 0) {
       log.info(`removed ${files.join(", ")}: VM assets that nothing uses (${bytes} bytes)`);
@@ -167,16 +168,24 @@ export class Images {
     return await this.#freed(({ key }) => !keys.has(key));
   }
 
-  /** Removes the environments that no VM has and no profile names. @throws {SbxError} `environment.busy` (409) */
-  async collectEnvironments(): Promise<FreedEnvironments> {
+  /**
+   * Removes the environments that no VM has and no profile names.
+   *
+   * @param isDry only says which would go
+   * @throws {SbxError} `environment.busy` (409)
+   */
+  async collectEnvironments(isDry = false): Promise<FreedEnvironments> {
     const used = (await this.environments()).filter(({ used_by, profiles }) =>
       used_by.length + profiles.length > 0
     );
     const keys = new Set(used.map(({ environment: { key } }) => key));
-    return await this.#freed(({ key }) => keys.has(key));
+    return await this.#freed(({ key }) => keys.has(key), isDry);
   }
 
-  async #freed(isWanted: (environment: Environment) => boolean): Promise<FreedEnvironments> {
+  async #freed(
+    isWanted: (environment: Environment) => boolean,
+    isDry = false,
+  ): Promise<FreedEnvironments> {
     const { home, registry, bin, cleanTemplates } = this.#options;
     const deleted = new Set(await bin.environments());
     const ofSuspended = await bin.assets();
@@ -184,19 +193,20 @@ export class Images {
     const isUsed = (key: string) =>
       deleted.has(key) || isOf(home, ofSuspended, key) ||
       registry.all().some((vm) => hasEnvironment(home, vm, key));
-    const freed = await removeEnvironments(home, (each) => isWanted(each) || isUsed(each.key), isUsed);
-    await cleanTemplates();
+    const isKept = (each: Environment) => isWanted(each) || isUsed(each.key);
+    const freed = await removeEnvironments(home, isKept, isUsed, isDry);
+    if (!isDry) await cleanTemplates();
     return freed;
   }
 
-  /** Homes that share a folder know nothing of each other's VMs. */
-  get #isOwn(): boolean {
+  /** False where SBX_ASSETS_DIR names a folder that other homes may share: homes know nothing of each other's VMs. */
+  get isOwn(): boolean {
     const { home } = this.#options;
     return home.assetsDir === join(home.dir, "assets");
   }
 
   #requireOwn(): void {
-    if (this.#isOwn) return;
+    if (this.isOwn) return;
     const { assetsDir } = this.#options.home;
     throw new SbxError(
       "image.shared",

@@ -52,6 +52,8 @@ export {
   type SessionChoice,
 } from "./record/across/mod.ts";
 export { makeReport } from "./record/report/mod.ts";
+export { diskUseOf } from "./record/disk_use.ts";
+export { collectGarbage } from "./garbage.ts";
 export { takeLock } from "./service.ts";
 export { readLogs } from "./health/status.ts";
 export { ProfileMcp } from "./contract/mcp.ts";

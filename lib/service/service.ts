@@ -18,6 +18,7 @@ import { Bin } from "./vm/bin.ts";
 import { EventFeeds } from "./record/event_feed.ts";
 import { FleetShipping } from "./record/fleet_shipping.ts";
 import { isHeld } from "./record/removal.ts";
+import { RecordRoom } from "./record/room.ts";
 import { HostRecords } from "./record/host_record.ts";
 import { IdleVms } from "./vm/suspension.ts";
 import { Images } from "./images.ts";
@@ -81,6 +82,7 @@ export class Service implements Configuration {
   readonly fleet: FleetShipping;
   readonly feeds: EventFeeds;
   readonly bundles: FleetBundles;
+  readonly room: RecordRoom;
   readonly standing: ReleaseStanding;
   readonly updates: Updates;
   readonly metrics: ServiceMetrics;
@@ -107,6 +109,7 @@ export class Service implements Configuration {
     this.fleet = new FleetShipping(this);
     this.feeds = new EventFeeds(this);
     this.bundles = new FleetBundles(this);
+    this.room = new RecordRoom(this);
     this.standing = new ReleaseStanding(home);
     this.updates = new Updates({ home, settings, corp });
     const onNotice = ({ record }: Pick<Vm, "record">, notice: ProcessNotice) => {
@@ -318,21 +321,36 @@ interface MaintenanceParts {
   corp: Pick<CorpStore, "state">;
   fleet: Pick<FleetShipping, "release">;
   feeds: Pick<EventFeeds, "release">;
+  room: RecordRoom;
 }
 
+/** `ms` between checks of the room that all records take. */
+const ROOM_INTERVAL_MS = 600_000;
+
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
-function startMaintenance({ registry, bin, sessions, settings, corp, fleet, feeds }: MaintenanceParts): void {
+function startMaintenance(
+  { registry, bin, sessions, settings, corp, fleet, feeds, room }: MaintenanceParts,
+): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = async () => {
     const days = settings.inForce(RETENTION_SETTING);
     if (typeof days === "number") {
       const deleted = await bin.list().catch(() => []);
       const existing = new Set([...idsOf(registry.all()), ...deleted.map(({ id }) => id)]);
-      const release = async (id: string) => await fleet.release(id) && await feeds.release(id);
+      const release = async (id: string) => {
+        const isExported = await room.exportFirst(id).then(() => true, ({ message }) => {
+          log.warn(message);
+          return false;
+        });
+        return isExported && await fleet.release(id) && await feeds.release(id);
+      };
       sessions.prune(days, existing, { release, holds: (entry) => isHeld(corp.state, entry) });
     }
   };
   backgroundTimeout(prune, PRUNE_DELAY_MS);
   backgroundInterval(prune, PRUNE_INTERVAL_MS);
+  const check = () => room.collect(false).catch((error) => log.warn("the room of records:", error));
+  backgroundTimeout(check, PRUNE_DELAY_MS);
+  backgroundInterval(check, ROOM_INTERVAL_MS);
   backgroundInterval(() => sessions.collect(idsOf(registry.alive())), COLLECT_INTERVAL_MS);
 }

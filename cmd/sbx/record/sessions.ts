@@ -1,7 +1,6 @@
-import { join } from "node:path";
 import type { RemovedSession, SessionList } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
@@ -110,7 +109,11 @@ async function remove(args: Arguments): Promise<number> {
   const dir = args.text("export");
   const removed: RemovedSession[] = [];
   for (const { id, name } of chosen) {
-    if (dir !== undefined) await exportRecord(id, join(dir, id));
+    if (dir !== undefined) {
+      const { exportRecord } = await import("../../../lib/ledger/read/mod.ts");
+      const { sessionPaths } = await import("../../../lib/session/files/mod.ts");
+      await exportRecord(sessionPaths(home(), id).ledger, id, dir);
+    }
     const result = await client.json<RemovedSession>("DELETE", `/sessions/${segment(id)}`);
     removed.push(result);
     if (args.has("json")) continue;
@@ -129,31 +132,6 @@ function confirm(names: string[], args: Arguments): boolean {
     "sbx sessions delete needs a confirmation, and there is no terminal for it",
     {
       hint: "confirm with --yes",
-    },
-  );
-}
-
-/** Copies a record with its seal and the states of its findings. @throws {SbxError} `session.export`: the copy is not a valid record, and nothing is removed */
-async function exportRecord(id: string, dir: string): Promise<void> {
-  const [{ verifyLedger }, { sessionPaths }] = await Promise.all([
-    import("../../../lib/ledger/read/mod.ts"),
-    import("../../../lib/session/files/mod.ts"),
-  ]);
-  const { ledger } = sessionPaths(home(), id);
-  // A session that never recorded anything has no file to keep.
-  if (!await Deno.stat(ledger).then(({ isFile }) => isFile, () => false)) return;
-  await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
-  // Its session has ended: the verification below notices a copy that a writer would have torn.
-  for (const end of ["", "-wal", ".seal", ".findings"]) {
-    await ifFound(Deno.copyFile(ledger + end, join(dir, `session.db${end}`)));
-  }
-  const { ok, first_bad } = await verifyLedger(join(dir, "session.db"), id);
-  if (ok) return;
-  throw new SbxError(
-    "session.export",
-    `the copy in ${dir} is not valid: ${first_bad?.reason ?? "unknown reason"}`,
-    {
-      hint: `nothing was removed; sbx verify ${id} checks the record itself`,
     },
   );
 }

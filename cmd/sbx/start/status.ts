@@ -114,6 +114,8 @@ function formatStatus(
       ["templates", formatTemplates(templates)],
       ["idle VMs", formatIdle(idle_suspend)],
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
+      // As below.
+      ["disk", system.disk && formatDisk(system.disk)],
       ["corp", system.corp],
       // A service of an older sbx sends none.
       ...sinkLines(system.sinks ?? []),
@@ -126,6 +128,11 @@ function formatStatus(
 
 function formatSetup({ completed_steps }: SystemStatus["setup"]): string {
   return completed_steps.length > 0 ? `done: ${completed_steps.join(", ")}` : "no step is recorded";
+}
+
+function formatDisk({ free_bytes, records_bytes, records_max_bytes }: SystemStatus["disk"]): string {
+  const most = records_max_bytes > 0 ? ` of at most ${formatBytes(records_max_bytes)}` : "";
+  return `${formatBytes(free_bytes)} free; records take ${formatBytes(records_bytes)}${most}`;
 }
 
 function formatTemplates(

@@ -1,5 +1,6 @@
 import { cacheRoutes } from "./cache.ts";
 import { credentialRoutes } from "./credential.ts";
+import { diskRoutes } from "./disk.ts";
 import { debugRoutes } from "./debug.ts";
 import { detectionRoutes } from "./detection.ts";
 import { fileRoutes } from "./file.ts";
@@ -36,6 +37,7 @@ export const ROUTE_GROUPS = {
   template: templateRoutes,
   image: imageRoutes,
   cache: cacheRoutes,
+  disk: diskRoutes,
   file: fileRoutes,
   snapshot: snapshotRoutes,
   work: workRoutes,

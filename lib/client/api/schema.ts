@@ -2,6 +2,7 @@
 export * from "./common.ts";
 export * from "./credential.ts";
 export * from "./debug.ts";
+export * from "./disk.ts";
 export * from "./detection.ts";
 export * from "./file.ts";
 export * from "./job.ts";

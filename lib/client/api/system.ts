@@ -52,6 +52,11 @@ export const SystemStatus = ServiceStatus.extend({
     problem: z.string().optional().describe("why the setting has no effect"),
   }),
   update: UpdateStatus.describe("as of GET /update/status"),
+  disk: z.object({
+    free_bytes: z.int().describe("that this user may still write to the disk of the home"),
+    records_bytes: z.int().describe("that all records took when they were last measured"),
+    records_max_bytes: z.int().describe("ledger.max_total_mb; 0: any number"),
+  }),
   corp: z.string().describe("state of corp.toml, one sentence"),
   sinks: z.array(SinkStanding).describe("as of GET /corp/sinks"),
   setup: z.object({ completed_steps: z.array(z.string()).describe("assets, vm, providers, agent") }).describe(

@@ -64,6 +64,8 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/images/prune" },
   { method: "GET", path: "/cache" },
   { method: "DELETE", path: "/cache" },
+  { method: "GET", path: "/disk" },
+  { method: "POST", path: "/gc" },
   { method: "GET", path: "/vms/{id}/files/content" },
   { method: "POST", path: "/vms/{id}/files/content" },
   { method: "GET", path: "/vms/{id}/files/list" },

@@ -149,19 +149,29 @@ export class FleetMachine {
    * loss is reported to the collector.
    */
   async release(id: string): Promise<boolean> {
-    const path = this.#ledger(id);
-    const heads = await readHeads(path).catch(() => undefined);
-    if (!heads) return true;
-    const { heads: sent, ended } = await this.#shipper.cursor(id);
-    const isSent = sent.events >= heads.events && sent.outcomes >= heads.outcomes &&
-      sent.journal >= heads.journal;
-    if (!isSent || !ended) {
+    const unsent = await this.#unsent(id);
+    if (unsent !== undefined) {
       if (await this.#backlogBytes() <= BACKLOG_BYTES) return false;
-      await this.#noteLoss(id, heads.events - sent.events);
+      await this.#noteLoss(id, unsent);
     }
     this.#done.delete(id);
     this.#shipper.forget(id);
     return true;
+  }
+
+  /** True if the collector has every row of an ended session, or the session has no rows. */
+  async isSent(id: string): Promise<boolean> {
+    return await this.#unsent(id) === undefined;
+  }
+
+  /** Number of events that the collector lacks of an ended session; undefined: it has every row and the end. */
+  async #unsent(id: string): Promise<number | undefined> {
+    const heads = await readHeads(this.#ledger(id)).catch(() => undefined);
+    if (!heads) return undefined;
+    const { heads: sent, ended } = await this.#shipper.cursor(id);
+    const isSent = sent.events >= heads.events && sent.outcomes >= heads.outcomes &&
+      sent.journal >= heads.journal;
+    return isSent && ended ? undefined : heads.events - sent.events;
   }
 
   async #shipOne(id: string): Promise<void> {

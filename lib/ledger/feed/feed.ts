@@ -193,6 +193,12 @@ export class Feed {
     return true;
   }
 
+  /** True if the receiver has every event of an ended session. */
+  async isSent(sessionId: string): Promise<boolean> {
+    const heads = await readHeads(this.#options.ledgerOf(sessionId));
+    return heads.events <= (await this.#cursor(sessionId, heads)).events;
+  }
+
   /** Forgets the place in a record that goes: one that stays would be sent again. */
   async forget(sessionId: string): Promise<void> {
     this.#held.delete(sessionId);

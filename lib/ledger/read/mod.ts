@@ -55,4 +55,5 @@ export {
 } from "./evidence.ts";
 export { type ChainLengths, type LedgerRows, readHeads, readHeadsAt, readRowsAfter } from "./rows.ts";
 export { renameDamagedIndex, sealAbandoned, type SessionEntry, SessionIndex } from "./sessions.ts";
+export { exportRecord } from "./export.ts";
 export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";

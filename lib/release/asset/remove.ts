@@ -58,16 +58,18 @@ export async function removeImage(
  *
  * @param isUsed as for {@linkcode removeImage}
  * @param ageMs files that were changed since stay, in `ms`
+ * @param isDry only says which would go
  */
 export async function pruneAssets(
   home: Home,
   isUsed: (path: string) => boolean,
   ageMs = 0,
+  isDry = false,
 ): Promise<Freed> {
   return await changeAssets(
     home,
     "removing old VM assets",
-    async () => await prune(home, await namesOfCurrent(home), isUsed, ageMs),
+    async () => await prune(home, await namesOfCurrent(home), isUsed, ageMs, isDry),
   );
 }
 
@@ -76,6 +78,7 @@ async function prune(
   needed: Set<string>,
   isUsed: (path: string) => boolean,
   ageMs = 0,
+  isDry = false,
 ): Promise<Freed> {
   const freed: Freed = { files: [], bytes: 0 };
   for await (const { name, isFile } of Deno.readDir(home.assetsDir)) {
@@ -84,7 +87,7 @@ async function prune(
     const { blocks, size, ctime } = await Deno.lstat(path);
     const age = Date.now() - ctime!.getTime();
     if (age < (name.endsWith(".part") ? Math.max(ageMs, PART_MS) : ageMs)) continue;
-    await Deno.remove(path);
+    if (!isDry) await Deno.remove(path);
     freed.files.push(name);
     freed.bytes += blocks === null ? size : blocks * 512;
   }

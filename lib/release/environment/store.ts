@@ -225,12 +225,14 @@ export interface FreedEnvironments {
  *
  * @param isWanted whether an environment stays
  * @param isUsed whether a VM has the environment of a key, which stays although its record is damaged
+ * @param isDry only says which would go
  * @throws {SbxError} `environment.busy` (409): one is being made
  */
 export async function removeEnvironments(
   home: Place,
   isWanted: (environment: Environment) => boolean,
   isUsed: (key: string) => boolean = () => false,
+  isDry = false,
 ): Promise<FreedEnvironments> {
   const dir = environmentsDir(home);
   await Deno.mkdir(dir, { recursive: true, mode: 0o700 });
@@ -254,7 +256,7 @@ export async function removeEnvironments(
   let bytes = 0;
   const remove = async (path: string) => {
     bytes += await diskBytes(path);
-    await ifFound(Deno.remove(path, { recursive: true }));
+    if (!isDry) await ifFound(Deno.remove(path, { recursive: true }));
   };
   // The names first: none leads to an environment that is half removed.
   for (const { reference, arch, key } of await environmentNames(home)) {

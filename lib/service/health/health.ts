@@ -8,6 +8,7 @@ import { bootAssets, listProfiles, loadProfile } from "../../config/profile/mod.
 import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../../home/mod.ts";
 import type { EventFeeds } from "../record/event_feed.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
+import type { RecordRoom } from "../record/room.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { Templates } from "../vm/templates.ts";
@@ -26,6 +27,7 @@ export interface HealthSources extends VmHealthSources {
   fleet: Pick<FleetShipping, "problems">;
   feeds: Pick<EventFeeds, "problems">;
   bundles: Pick<FleetBundles, "problems">;
+  room: Pick<RecordRoom, "problems">;
 }
 
 /** Runs probes at once. @returns the issues in the order of the probes */
@@ -42,7 +44,7 @@ export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promis
 
 /** The probes of one home. */
 export function healthProbes(sources: HealthSources, program = programFile()): Probe[] {
-  const { home, corp, registry, sessions, templates, fleet, feeds, bundles } = sources;
+  const { home, corp, registry, sessions, templates, fleet, feeds, bundles, room } = sources;
   return [
     ["the program of this service", () => checkProgram(program)],
     ["the key of this machine", () => checkKey(home)],
@@ -53,6 +55,7 @@ export function healthProbes(sources: HealthSources, program = programFile()): P
     ["the fleet's collector", () => Promise.resolve(fleet.problems())],
     ["the sinks of events", () => Promise.resolve(feeds.problems())],
     ["the fleet's bundle", () => Promise.resolve(bundles.problems())],
+    ["the room of records", () => Promise.resolve(room.problems())],
     ...vmProbes(sources),
   ];
 }

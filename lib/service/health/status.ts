@@ -8,6 +8,7 @@ import type {
   VmSecurityLatest,
   VmSecurityStatus,
 } from "../../client/api/mod.ts";
+import { freeBytes } from "../../base/disk/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import { corpSummary } from "../../config/corp/mod.ts";
@@ -21,6 +22,7 @@ import { type IssueSources, listIssues, requireAssets } from "./issues.ts";
 import type { Supervisor } from "../vm/supervisor.ts";
 import { summaryOf, type Vm } from "../vm/vm.ts";
 import { PROBE_MS, withDeadline } from "./health.ts";
+import type { RecordRoom } from "../record/room.ts";
 import type { EventFeeds } from "../record/event_feed.ts";
 import type { ProfilesInForce } from "../contract/active_profiles.ts";
 import { join } from "node:path";
@@ -36,6 +38,7 @@ export interface StatusSources extends IssueSources {
   idle: IdleVms;
   updates: Updates;
   feeds: Pick<EventFeeds, "problems" | "standing">;
+  room: Pick<RecordRoom, "problems" | "use">;
 }
 
 /** Reports the status of one service. */
@@ -84,6 +87,7 @@ export class StatusReport {
       templates: { ...await this.#sources.templates.status(), spare_ram_mb: spareRamMb },
       idle_suspend: this.#sources.idle.status(),
       update: await this.#sources.updates.status(),
+      disk: { free_bytes: await freeBytes(this.#sources.home.dir), ...this.#sources.room.use },
       corp: corpSummary(this.#sources.corp),
       sinks: await this.#sources.feeds.standing(),
       setup: { completed_steps: (await readSetup(this.#sources.home)).completed_steps },

@@ -139,6 +139,12 @@ export class EventFeeds {
     return true;
   }
 
+  /** True if every sink has all events of an ended session. */
+  async isSent(sessionId: string): Promise<boolean> {
+    const feeds = await this.#open();
+    return (await Promise.all(feeds.map((feed) => feed.isSent(sessionId)))).every(Boolean);
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     for (const feed of this.#feeds) feed.close();

@@ -73,6 +73,11 @@ export class FleetShipping {
     return await (await this.#open())?.release(sessionId) ?? true;
   }
 
+  /** True if the collector has every row of an ended session, or there is no collector. */
+  async isSent(sessionId: string): Promise<boolean> {
+    return await (await this.#open())?.isSent(sessionId) ?? true;
+  }
+
   async close(): Promise<void> {
     this.#closed = true;
     await this.#round;

@@ -2,6 +2,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
+import type { Removal } from "../../fleet/register/mod.ts";
 import type { SessionEntry } from "../../ledger/read/mod.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
 import type { Bin } from "../vm/bin.ts";
@@ -11,16 +12,17 @@ import type { FleetShipping } from "./fleet_shipping.ts";
 import type { Sessions } from "./sessions.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
-const RETENTION = "vm.resources.retention_days";
+export const RETENTION = "vm.resources.retention_days";
 
+/** Parts of the service that a removal asks. */
 export interface RemovalParts {
   corp: Pick<CorpStore, "state">;
   settings: Pick<SettingsStore, "resolved">;
   registry: Pick<Registry, "all">;
   bin: Pick<Bin, "list">;
   sessions: Pick<Sessions, "get" | "isCollected" | "remove">;
-  fleet: Pick<FleetShipping, "release">;
-  feeds: Pick<EventFeeds, "release">;
+  fleet: Pick<FleetShipping, "release" | "isSent">;
+  feeds: Pick<EventFeeds, "release" | "isSent">;
 }
 
 /** Profile of a session whose index was lost, and whose ledger cannot be read. */
@@ -54,27 +56,25 @@ function daysOfCorp(state: CorpStore["state"], settings: RemovalParts["settings"
 }
 
 /**
- * Removes the record of a session whose VM is gone; its tombstone stays in the register.
+ * Checks that a record may go: its VM is gone, corp neither holds nor keeps it, and its collectors have all of it.
  *
- * @throws {SbxError} `session.not_found`, `session.in_use`, `session.not_sent`, `corp.hold`, `corp.retention`, `register.unavailable`
+ * @param binned ids of the VMs that can be restored
+ * @throws {SbxError} `session.in_use`, `session.not_sent`, `corp.hold`, `corp.retention`
  */
-export async function removeSession(
-  { corp, settings, registry, bin, sessions, fleet, feeds }: RemovalParts,
-  id: string,
-  { user, client }: AnsweredBy,
+export async function requireRemovable(
+  { corp, settings, registry, sessions, fleet, feeds }: RemovalParts,
+  entry: SessionEntry,
+  binned: ReadonlySet<string>,
   now = Date.now(),
-): Promise<{ id: string; name: string; events: number; bytes: number }> {
-  const entry = await sessions.get(id);
-  if (!entry) {
-    throw new SbxError("session.not_found", `there is no session ${id}`, { hint: "sbx sessions lists them" });
-  }
+): Promise<void> {
+  const { id } = entry;
   const vm = registry.all().find(({ record }) => record.id === id)?.record.name;
   if (vm !== undefined) {
     throw new SbxError("session.in_use", `session ${id} is of the VM "${vm}"`, {
       hint: `delete the VM first: sbx delete ${vm}`,
     });
   }
-  if ((await bin.list()).some((deleted) => deleted.id === id)) {
+  if (binned.has(id)) {
     throw new SbxError("session.in_use", `the VM "${entry.name}" of session ${id} can still be restored`, {
       hint: "remove deleted VMs for good first: sbx purge --deleted",
     });
@@ -85,27 +85,65 @@ export async function removeSession(
     });
   }
   const days = daysOfCorp(corp.state, settings);
-  if (!entry.ended_at || now - Date.parse(entry.ended_at) < days * DAY_MS) {
-    if (days > 0) {
-      throw new SbxError(
-        "corp.retention",
-        days === Infinity
-          ? `corp keeps all records, and so the one of session ${id}`
-          : `corp keeps records ${days} days, and session ${id} is not as old`,
-        {
-          hint: `sbx settings explain ${RETENTION} shows where it is set`,
-        },
-      );
-    }
+  if (days > 0 && (!entry.ended_at || now - Date.parse(entry.ended_at) < days * DAY_MS)) {
+    throw new SbxError(
+      "corp.retention",
+      days === Infinity
+        ? `corp keeps all records, and so the one of session ${id}`
+        : `corp keeps records ${days} days, and session ${id} is not as old`,
+      {
+        hint: `sbx settings explain ${RETENTION} shows where it is set`,
+      },
+    );
   }
-  if (!await sessions.isCollected(id) || !await fleet.release(id) || !await feeds.release(id)) {
-    throw new SbxError("session.not_sent", `the collectors of corp do not have all of session ${id} yet`, {
-      hint: "sbx status shows what waits; try again when they are back",
-    });
+  if (!await sessions.isCollected(id) || !await fleet.isSent(id) || !await feeds.isSent(id)) {
+    throw notSent(id);
   }
-  const removed = await sessions.remove(id, {
-    reason: "person",
-    by: { user: user.slice(0, 256), client: client.slice(0, 256) },
+}
+
+function notSent(id: string): SbxError {
+  return new SbxError("session.not_sent", `the collectors of corp do not have all of session ${id} yet`, {
+    hint: "sbx status shows what waits; try again when they are back",
   });
-  return { id, name: entry.name, ...removed };
+}
+
+/**
+ * Removes the record of a session; its tombstone stays in the register.
+ *
+ * @throws {SbxError} as {@linkcode requireRemovable}; `register.unavailable`
+ */
+export async function removeRecord(
+  parts: RemovalParts,
+  entry: SessionEntry,
+  removal: Omit<Removal, "heads">,
+): Promise<{ events: number; bytes: number }> {
+  const { sessions, fleet, feeds } = parts;
+  const { id } = entry;
+  if (!await fleet.release(id) || !await feeds.release(id)) throw notSent(id);
+  return await sessions.remove(id, removal);
+}
+
+/**
+ * Removes the record of a session at a person's wish.
+ *
+ * @throws {SbxError} `session.not_found`, and as {@linkcode removeRecord}
+ */
+export async function removeSession(
+  parts: RemovalParts,
+  id: string,
+  { user, client }: AnsweredBy,
+  now = Date.now(),
+): Promise<{ id: string; name: string; events: number; bytes: number }> {
+  const entry = await parts.sessions.get(id);
+  if (!entry) {
+    throw new SbxError("session.not_found", `there is no session ${id}`, { hint: "sbx sessions lists them" });
+  }
+  await requireRemovable(parts, entry, await binnedOf(parts.bin), now);
+  const by = { user: user.slice(0, 256), client: client.slice(0, 256) };
+  return { id, name: entry.name, ...await removeRecord(parts, entry, { reason: "person", by }) };
+}
+
+/** Ids of the VMs that can be restored. */
+export async function binnedOf(bin: RemovalParts["bin"]): Promise<Set<string>> {
+  return new Set((await bin.list()).map(({ id }) => id));
 }

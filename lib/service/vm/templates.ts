@@ -169,27 +169,47 @@ export class Templates {
       if (name.startsWith(MACHINE_DIR)) await Deno.remove(join(home.runDir, name), { recursive: true });
     }
     await this.#store.clean();
-    if (home.templatesDir !== join(home.dir, "templates")) return;
-    for (const { id, record: { key } } of await this.#store.list()) {
-      if (!await this.#canStart(key)) await this.#store.remove(id);
-    }
+    for (const { id } of await this.leftovers()) await this.#store.remove(id);
   }
 
-  async #canStart({ arch, cpus, ram_mb, accelerator, assets, host }: TemplateKey): Promise<boolean> {
+  /**
+   * Templates that no machine of this host can start from. A folder shared by homes
+   * yields an empty list: another home may use them.
+   *
+   * @param isGone true for a file of assets, by its name, and for an environment's disk, by its hash, that is to be removed
+   */
+  async leftovers(isGone: (nameOrHash: string) => boolean = () => false): Promise<Template[]> {
+    const { home } = this.#options;
+    if (home.templatesDir !== join(home.dir, "templates")) return [];
+    const all = await this.#store.list();
+    const startable = await Promise.all(all.map(({ record: { key } }) => this.#canStart(key, isGone)));
+    return all.filter((_, at) => !startable[at]);
+  }
+
+  async #canStart(
+    { arch, cpus, ram_mb, accelerator, assets, host }: TemplateKey,
+    isGone: (nameOrHash: string) => boolean,
+  ): Promise<boolean> {
     const ours = await this.#options.hypervisor.identity({ arch, cpus, ramMb: ram_mb, accelerator });
     if (Object.entries(ours).some(([name, value]) => host[name as keyof typeof host] !== value)) return false;
     const { kernel, initrd, layer, rootfs } = assets;
     const parts = [
-      this.#isInstalled(KERNEL, kernel),
-      this.#isInstalled(INITRD, initrd),
-      layer === undefined || this.#isInstalled(LAYER, layer),
+      this.#isInstalled(KERNEL, kernel, isGone),
+      this.#isInstalled(INITRD, initrd, isGone),
+      layer === undefined || this.#isInstalled(LAYER, layer, isGone),
     ];
     if ((await Promise.all(parts)).includes(false)) return false;
-    if (await this.#isInstalled(ROOTFS, rootfs)) return true;
-    return (await listEnvironments(this.#options.home)).some(({ rootfs: { hash } }) => hash === rootfs);
+    if (await this.#isInstalled(ROOTFS, rootfs, isGone)) return true;
+    const environments = await listEnvironments(this.#options.home);
+    return environments.some(({ rootfs: { hash } }) => hash === rootfs && !isGone(hash));
   }
 
-  async #isInstalled(name: string, hash: string): Promise<boolean> {
+  async #isInstalled(
+    name: string,
+    hash: string,
+    isGone: (nameOrHash: string) => boolean,
+  ): Promise<boolean> {
+    if (isGone(installedName(name, hash))) return false;
     const { assetsDir, sharedAssetsDir } = this.#options.home;
     const folders = [assetsDir, ...sharedAssetsDir ? [sharedAssetsDir] : []];
     const exist = folders.map((dir) =>

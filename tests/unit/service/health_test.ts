@@ -44,6 +44,7 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
         fleet: { problems: () => [] },
         feeds: { problems: () => [] },
         bundles: { problems: () => [] },
+        room: { problems: () => ["records take too much"] },
         standing: { notesOf: () => Promise.resolve([]) },
         templates: { status: () => Promise.resolve({ problems: ["a template failed"] }) },
       } as unknown as Parameters<typeof healthProbes>[0],
@@ -51,10 +52,11 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
     );
     // What a probe imports at its first run may take longer than a probe may: that is no issue of these sources.
     const issues = await runAlive(probes, 60_000);
-    assertEquals(issues.length, 3, issues.join("\n"));
+    assertEquals(issues.length, 4, issues.join("\n"));
     assertMatch(issues[0], /gone\.ts, is gone/);
     assertEquals(issues[1], "a template failed");
-    assertMatch(issues[2], /^VM "v": its process \(pid 7\) does not answer/);
+    assertEquals(issues[2], "records take too much");
+    assertMatch(issues[3], /^VM "v": its process \(pid 7\) does not answer/);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

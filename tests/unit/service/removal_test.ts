@@ -26,8 +26,8 @@ function partsWith(
     },
     registry: { all: () => [] },
     bin: { list: () => Promise.resolve([]) },
-    fleet: { release: () => Promise.resolve(true) },
-    feeds: { release: () => Promise.resolve(true) },
+    fleet: { release: () => Promise.resolve(true), isSent: () => Promise.resolve(true) },
+    feeds: { release: () => Promise.resolve(true), isSent: () => Promise.resolve(true) },
     sessions: {
       get: (id: string) =>
         Promise.resolve(
@@ -46,7 +46,7 @@ function partsWith(
   return { parts, removed };
 }
 
-const away = { release: () => Promise.resolve(false) };
+const away = { release: () => Promise.resolve(false), isSent: () => Promise.resolve(false) };
 const CASES: [string, Parameters<typeof partsWith>[0], string][] = [
   ["of a VM", { registry: { all: () => [{ record: { id: ID, name: "demo" } }] } as never }, "session.in_use"],
   [

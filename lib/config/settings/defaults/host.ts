@@ -19,6 +19,27 @@ type = "number"
 default = 1024
 meta = { builtin = true, min = 0, max = 1048576, step = 1 }
 
+[settings.ledger.max_total_mb]
+name = "Maximum size of all records"
+description = "Size of the records of all sessions together, in MiB, above which records of ended sessions are removed; 0 means limited only by the disk. Records that corp holds, or that its collectors lack, stay"
+type = "number"
+default = 0
+meta = { builtin = true, min = 0, max = 1073741824, step = 1 }
+
+[settings.ledger.remove_first]
+name = "Order of removal"
+description = "oldest: records of the sessions that ended first go first; largest: the largest records do"
+type = "text"
+default = "oldest"
+meta = { builtin = true, choices = ["oldest", "largest"] }
+
+[settings.ledger.export_dir]
+name = "Export before removal"
+description = "Absolute path of a folder on the host to which each record is copied, and verified there, before it is removed; a record that cannot be copied stays. Empty copies none"
+type = "text"
+default = ""
+meta = { builtin = true }
+
 [settings.network]
 name = "Network"
 description = "How VM traffic reaches its destination; rules decide which traffic is allowed"
