@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { asSbxError, ifFound, SbxError } from "../../base/error/mod.ts";
 import { verifyLedger } from "./verify.ts";
 
-/** Parts of a record of an ended session: the ledger, writes that are not folded into it, and its seal. */
+/** Parts of a record of an ended session: the ledger, writes that are not folded into it, its seal, and the states of its findings. */
 const PARTS = ["", "-wal", ".seal", ".findings"];
 
 /**
