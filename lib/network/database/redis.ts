@@ -22,8 +22,11 @@ import {
   nextLine,
   readCommand,
   readHello,
+  type RedisCommand,
 } from "./redis_command.ts";
 
+/** User of a server's password without a name. */
+const DEFAULT_USER = "default";
 /** First byte of TLS. */
 const TLS_HANDSHAKE = 0x16;
 /** Longest piece of an answer that streams, in `bytes`. */
@@ -83,7 +86,12 @@ export class RedisConnection {
   }
 
   async #relay(passage: Passage, moved: RelayedBytes): Promise<void> {
-    const account = this.#access.accounts[0];
+    // A client speaks first, and a connection stays with the user that its first command names.
+    const reader = new CommandReader(this.#connection);
+    this.#connection.deadline.set(this.#context.relayMs);
+    const first = await reader.next();
+    if (!first) return;
+    const account = this.#accountFor(first.args);
     const login = this.#access.login(account, passage);
     const server = await this.#context.pool.connect(await this.#access.destination(account));
     const release = () => {
@@ -102,7 +110,7 @@ export class RedisConnection {
         isOver = true;
       };
       const fromServer = this.#readServer(server, login.secret, moved).then(() => end(), end);
-      const fromClient = this.#readClient(server, account, login.secret, moved).then(
+      const fromClient = this.#readClient(server, { reader, first }, account, login.secret, moved).then(
         () => server.closeWrite(),
         end,
       );
@@ -125,12 +133,13 @@ export class RedisConnection {
 
   async #readClient(
     server: BufferedConnection,
+    { reader, first }: { reader: CommandReader; first: RedisCommand },
     account: DatabaseAccount,
     secret: string,
     moved: RelayedBytes,
   ): Promise<void> {
     const client = this.#connection;
-    const reader = new CommandReader(client);
+    let command: RedisCommand | undefined = first;
     let out: Uint8Array[] = [];
     const flush = async () => {
       for (const bytes of out.splice(0)) await server.write(bytes);
@@ -143,12 +152,8 @@ export class RedisConnection {
         client.listen(() => gone.abort());
       }).finally(() => client.unlisten());
     };
-    while (true) {
-      if (client.count === 0) await flush();
-      client.deadline.set(this.#context.relayMs);
-      const command = await reader.next();
-      if (!command) break;
-      const { args, bytes } = command;
+    while (command) {
+      const { args, bytes }: RedisCommand = command;
       const name = latin1(args[0]).toUpperCase();
       let sent = bytes;
       if (name === "AUTH") sent = this.#auth(args, account, secret);
@@ -166,9 +171,20 @@ export class RedisConnection {
       moved.sent += sent.length;
       out.push(sent);
       if (out.length > 64) await flush();
+      if (client.count === 0) await flush();
+      client.deadline.set(this.#context.relayMs);
+      command = await reader.next();
     }
     await flush();
     out = [];
+  }
+
+  /** The credential of the user that a first command names; without one, of the server's default user, and then the latest. */
+  #accountFor(args: readonly Uint8Array[]): DatabaseAccount {
+    const { accounts } = this.#access;
+    const of = (user: string) => accounts.find((each) => (each.user ?? DEFAULT_USER) === user);
+    const named = namedUser(args);
+    return (named === undefined ? undefined : of(named)) ?? of(DEFAULT_USER) ?? accounts[0];
   }
 
   #draft(args: readonly Uint8Array[], account: DatabaseAccount, length: number) {
@@ -202,8 +218,14 @@ export class RedisConnection {
   }
 
   #refusedUser(user: string | undefined, account: DatabaseAccount): Uint8Array | undefined {
-    if (user === undefined || user === (account.user ?? "default")) return undefined;
-    return this.#replaceBy(`WRONGPASS the credential is for the user "${account.user ?? "default"}"`);
+    const own = account.user ?? DEFAULT_USER;
+    if (user === undefined || user === own) return undefined;
+    const isOther = this.#access.accounts.some((each) => (each.user ?? DEFAULT_USER) === user);
+    return this.#replaceBy(
+      isOther
+        ? `WRONGPASS a connection stays with its user "${own}"; open another one`
+        : `WRONGPASS the credential is for the user "${own}"`,
+    );
   }
 
   /** A command that no server knows, in place of a refused one: its error fails a transaction as the refusal should. */
@@ -277,6 +299,14 @@ export class RedisConnection {
     if (!this.#connection.closed) await this.#connection.write(line).catch(ignore("the client is gone"));
     return text;
   }
+}
+
+/** The user in a command that logs in; `undefined` for every other command. */
+function namedUser(args: readonly Uint8Array[]): string | undefined {
+  const name = latin1(args[0]).toUpperCase();
+  if (name === "AUTH") return args.length > 2 ? latin1(args[1]) : undefined;
+  const auth = name === "HELLO" ? readHello(args).auth : undefined;
+  return auth && latin1(auth[0]);
 }
 
 /** @throws {ConnectionEnd} the server refuses the password */

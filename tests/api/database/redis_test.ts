@@ -18,6 +18,7 @@ const APP: NewCredential = {
   database: { user: "app" },
 };
 const ACL = `user app on >${PASSWORD} ~* &* +@all`;
+const READER = `user reader on >${PASSWORD}-2 ~* &* +@read +@connection +acl|whoami`;
 
 const statements = ({ net }: DatabaseWorld): DbEvent["request"][] =>
   net.gate.entries.flatMap(({ event: { db } }) => db ? [db.request] : []);
@@ -43,7 +44,10 @@ const command = (...args: string[]) =>
 Deno.test("Redis", async (t) => {
   const upstreamDir = await Deno.makeTempDir();
   const ca = await openCa({ dir: upstreamDir });
-  await using server = await RedisServer.start([ACL, `requirepass ${PASSWORD}x`], await ca.leaf(DB_HOST));
+  await using server = await RedisServer.start(
+    [ACL, READER, `requirepass ${PASSWORD}x`],
+    await ca.leaf(DB_HOST),
+  );
   const open = (
     credentials: NewCredential[] = [APP],
     options: TestNetOptions & { providers?: string[] } = {},
@@ -85,6 +89,86 @@ Deno.test("Redis", async (t) => {
       },
     );
   }
+
+  await t.step("a connection is its first command's user, by a credential for each", async () => {
+    const of = (user: string | undefined, secret: string): NewCredential => ({
+      ...APP,
+      secret,
+      database: user === undefined ? {} : { user },
+    });
+    const credentials = [of(undefined, `${PASSWORD}x`), of("app", PASSWORD), of("reader", `${PASSWORD}-2`)];
+    await using world = await open(credentials);
+    const who = command("ACL", "WHOAMI");
+    for (const user of ["app", "reader", "default"]) {
+      await raw(world, command("AUTH", user, "anything") + who, "+OK", user);
+      await raw(world, command("HELLO", "3", "AUTH", user, "x") + who, "%7", user);
+      const client = createClient({
+        socket: { host: "127.0.0.1", port: world.port, reconnectStrategy: false },
+        username: user,
+        password: "anything",
+      });
+      client.on("error", () => {});
+      await client.connect();
+      assertEquals(await client.sendCommand(["ACL", "WHOAMI"]), user);
+      await client.close();
+    }
+    await raw(world, who, "default");
+    await raw(world, command("AUTH", "anything") + who, "+OK", "default");
+    // The server's own rules for a user hold.
+    await raw(world, command("AUTH", "reader", "x") + command("SET", "a", "b"), "+OK", "-NOPERM");
+    // No second login, and no user without a credential.
+    const stays = '-WRONGPASS a connection stays with its user "reader"; open another one';
+    await raw(
+      world,
+      command("AUTH", "reader", "x") + command("AUTH", "app", "x") + who,
+      "+OK",
+      stays,
+      "reader",
+    );
+    await raw(
+      world,
+      command("PING") + command("AUTH", "app", "x") + who,
+      "+PONG",
+      "stays with its user",
+      "default",
+    );
+    await raw(
+      world,
+      command("AUTH", "nobody", "x") + who,
+      "-WRONGPASS the credential is for the user",
+      "default",
+    );
+    await world.net.idle();
+    const uses = world.net.gate.entries.flatMap(({ event: { credential } }) =>
+      credential?.substitution ?? []
+    );
+    assertEquals(new Set(uses.map(({ credential_ref }) => credential_ref)), new Set(world.refs));
+    assertEquals(
+      new Set(statements(world).map(({ user }) => user || "default")),
+      new Set(["app", "reader", "default"]),
+    );
+    const record = JSON.stringify(world.net.gate.entries);
+    assert(!record.includes(PASSWORD));
+    // Revoking one user's ends its connections, and no other one's.
+    const [kept, ended] = ["app", "reader"].map((user) =>
+      createClient({
+        socket: { host: "127.0.0.1", port: world.port, reconnectStrategy: false },
+        username: user,
+        password: "x",
+      })
+    );
+    const gone = Promise.withResolvers<void>();
+    kept.on("error", () => {});
+    ended.on("error", () => gone.resolve());
+    ended.on("end", () => gone.resolve());
+    await kept.connect();
+    await ended.connect();
+    await world.store.revoke(world.refs[2]);
+    await world.broker.refresh();
+    await gone.promise;
+    assertEquals(await kept.ping(), "PONG");
+    await kept.close();
+  });
 
   await t.step("a refused command is answered in its place, and fails its transaction", async () => {
     await using world = await open([APP], {
