@@ -95,6 +95,8 @@ export interface NetTimeouts {
   proceed: number;
   /** answer to a guest whose request waits for a person, who is still asked: less than clients wait */
   held: number;
+  /** the same for a client that its server greets: drivers of MySQL wait 10 s */
+  greeting: number;
   /** end of a model's answer whose client is gone, for its counts: then it counts as much as it could */
   linger: number;
   /** next request on an idle connection to an upstream */
@@ -116,6 +118,7 @@ export const TIMEOUTS: Readonly<NetTimeouts> = {
   response: timeLimit(600_000),
   proceed: timeLimit(1_000),
   held: HELD_MS,
+  greeting: 8_000,
   linger: timeLimit(120_000),
   idle: 60_000,
   relay: 3_600_000,

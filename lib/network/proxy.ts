@@ -5,19 +5,20 @@ import { TCP_STREAMS_MAX } from "../machine/guest/wire/mod.ts";
 import { type Decision, type Draft, type Gate, guestLine, type Refusal } from "../policy/mod.ts";
 import { BufferedConnection, type ByteStream, DeadlineWatch } from "./connection.ts";
 import { closeQuietly } from "../base/wire/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import { BufferBudget } from "./exchange/body_buffer.ts";
 import type { ExchangeContext } from "./exchange/context.ts";
 import { connectDraft } from "./exchange/draft.ts";
 import { agrees, type Flow, formatAuthority, type Requester } from "./exchange/request.ts";
 import { fetchDocument, type HostRequest, sendFromHost } from "./exchange/host.ts";
-import { MessageFault } from "./fault.ts";
+import { ConnectionLost, MessageFault } from "./fault.ts";
 import { GuestHttp } from "./guest/http.ts";
 import { type ClientHello, parseHello, recognize } from "./guest/sniff.ts";
 import { Terminator } from "./guest/terminator.ts";
-import { Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
+import { answerableOf, Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import { DatabaseProxy } from "./database/mod.ts";
-import { SshProxy } from "./ssh/mod.ts";
+import { formatDisconnect, SshProxy } from "./ssh/mod.ts";
 import { Pool } from "./upstream/pool.ts";
 import type { DialAddress, TcpConnector } from "./upstream/upstream.ts";
 import type { Ca } from "./ca/mod.ts";
@@ -298,13 +299,58 @@ export class NetProxy {
   ): Promise<TunnelEnd["speaks"]> {
     const host = this.#hostOf(flow);
     if (flow.name === undefined || agrees(host, flow.address, this.#options.names)) {
-      const { refused, speaks } = await this.#tunnel.relayRaw(connection, flow, by, host);
+      const spoken = answerableOf(connection, flow.port);
+      const { refused, isUnanswered, speaks } = await this.#tunnel.relayRaw(connection, flow, by, host);
+      if (
+        refused && isUnanswered && spoken && await this.#answer(spoken, connection, conn, flow, by, refused)
+      ) {
+        return undefined;
+      }
       await sendRefusal(conn, refused);
       return speaks;
     }
     const reason = `the connection goes to ${flow.address}, which no DNS answer of this VM gives for ${host}`;
     await sendRefusal(conn, this.#refuse(by, flow, "guard-domain-fronting", reason));
     return undefined;
+  }
+
+  /** Ends a refused connection in the words of its protocol. @returns false: its client got nothing */
+  async #answer(
+    spoken: NonNullable<ReturnType<typeof answerableOf>>,
+    connection: BufferedConnection,
+    conn: ByteStream,
+    flow: Flow,
+    by: Requester,
+    decision: Decision,
+  ): Promise<boolean> {
+    const line = plain(guestLine(decision));
+    let tls: DatabaseTls | undefined;
+    connection.deadline.set(this.#timeouts.head);
+    try {
+      if (spoken === "ssh") await connection.write(formatDisconnect(line));
+      else {
+        const isAnswered = await this.#databases.refuse(spoken, connection, line, async (client) => {
+          // Inside TLS there is no second one.
+          tls = flow.scheme === "https"
+            ? undefined
+            : await this.#acceptDatabaseTls(client, conn, flow, by, this.#hostOf(flow));
+          return tls?.connection;
+        });
+        if (!isAnswered) return false;
+      }
+      if (tls) return true;
+      connection.deadline.set(this.#timeouts.close);
+      await finishRead(connection);
+      return true;
+    } catch (error) {
+      if (!(error instanceof ConnectionLost)) throw error;
+      return true;
+    } finally {
+      if (tls) {
+        tls.connection.close();
+        await this.#drain(tls.drained, tls.close);
+      }
+    }
   }
 
   /** Terminates TLS, unless a rule passes the host uninspected. */
@@ -423,6 +469,12 @@ interface DatabaseTls {
   connection: BufferedConnection;
   drained: Promise<void>;
   close(): void;
+}
+
+/** Ends the own side and reads on: unread bytes of the client would reset the connection before its answer is read. */
+async function finishRead(connection: BufferedConnection): Promise<void> {
+  await connection.closeWrite();
+  do connection.skip(connection.count); while (await connection.fill());
 }
 
 /** Sends a guest the reason why policy ends its connection: a program without HTTP gets nothing else. */

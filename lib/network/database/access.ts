@@ -74,12 +74,14 @@ export class DatabaseAccess {
     );
   }
 
-  /** Decides on the connection; a client that goes away ends the wait for a person. */
+  /** Decides on the connection; a client that goes away ends the wait for a person, and one that gives up soon is answered before. */
   async decide(client: BufferedConnection): Promise<Passage> {
     const gone = new AbortController();
     client.deadline.off();
     client.listen(() => gone.abort());
-    return await this.#context.gate.decide(this.#draft(), gone.signal).finally(() => client.unlisten());
+    const heldMs = this.#system === "mysql" ? this.#context.timeouts.greeting : undefined;
+    return await this.#context.gate.decide(this.#draft(), gone.signal, undefined, heldMs)
+      .finally(() => client.unlisten());
   }
 
   /** @throws {SbxError} a rule sends the connection to another server */

@@ -12,22 +12,13 @@ import { ConnectionEnd, DatabaseAccess } from "./access.ts";
 import { statementDraft } from "./event.ts";
 import { PostgresRelay, SET_UTF8 } from "./postgres.ts";
 import { beginPostgresTls, loginAtPostgres, LoginRefused } from "./postgres_login.ts";
-import {
-  CANCEL_REQUEST,
-  errorMessage,
-  GSS_REQUEST,
-  SSL_REQUEST,
-  type StartupPacket,
-  startupParameters,
-  takeStartup,
-} from "./postgres_message.ts";
+import { CANCEL_REQUEST, errorMessage, type StartupPacket, startupParameters } from "./postgres_message.ts";
 import type { Cancel, DatabaseClient } from "./client.ts";
+import { takeFirst } from "./postgres_first.ts";
 import { isPlainEncoding, readSql } from "./statement.ts";
 
 /** Parameters of a StartupMessage that are no settings. */
 const ACCOUNT_PARAMETERS = new Set(["user", "database", "replication"]);
-/** First byte of TLS. */
-const TLS_HANDSHAKE = 0x16;
 /** Version 3 of the protocol, in the upper half of the code. */
 const VERSION = 3;
 /** Time in which a CancelRequest's connection ends; the server closes it at once. */
@@ -51,7 +42,9 @@ export class PostgresConnection {
   async serve(): Promise<Decision | undefined> {
     let packet: StartupPacket | undefined;
     try {
-      packet = await this.#firstMessage();
+      const first = await takeFirst(this.#connection, this.#client.acceptTls);
+      if (first) this.#connection = first.connection;
+      packet = first?.packet;
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
       return this.#access.refuse("guard-relay", `the connection has ${error.reason}`);
@@ -75,38 +68,6 @@ export class PostgresConnection {
       this.#access.finish(passage, moved, error);
     }
     return undefined;
-  }
-
-  /** Reads the requests for encryption, and the first message behind them. */
-  async #firstMessage(): Promise<StartupPacket | undefined> {
-    let isSecure = false;
-    let hasAsked = false;
-    while (true) {
-      const client = this.#connection;
-      if (client.count === 0 && !await client.fill().catch(() => false)) return undefined;
-      if (!isSecure && client.unread[0] === TLS_HANDSHAKE) {
-        if (!await this.#beginTls()) return undefined;
-        isSecure = true;
-        continue;
-      }
-      const packet = await takeStartup(client);
-      if (packet?.code !== SSL_REQUEST && packet?.code !== GSS_REQUEST) return packet;
-      const isTls = packet.code === SSL_REQUEST;
-      if (packet.bytes.length !== 8 || isTls && (isSecure || hasAsked)) {
-        throw new MessageFault("a false request for encryption");
-      }
-      hasAsked ||= isTls;
-      // What came before the answer was never encrypted.
-      if (client.count > 0) throw new MessageFault("bytes behind a request for encryption");
-      await client.write(new Uint8Array([isTls ? 0x53 : 0x4e]));
-    }
-  }
-
-  async #beginTls(): Promise<boolean> {
-    const inside = await this.#client.acceptTls(this.#connection);
-    if (!inside) return false;
-    this.#connection = inside;
-    return true;
   }
 
   /** Logs in and relays. @throws {ConnectionEnd}, {LoginRefused}, {SbxError}, and faults of both sides */

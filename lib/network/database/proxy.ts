@@ -4,7 +4,9 @@
  */
 import type { Decision } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import type { Cancel, DatabaseClient } from "./client.ts";
+import type { BufferedConnection } from "../connection.ts";
+import type { DatabaseSystem } from "../interface/mod.ts";
+import type { AcceptTls, Cancel, DatabaseClient } from "./client.ts";
 
 /** The databases of one VM. */
 export class DatabaseProxy {
@@ -30,5 +32,16 @@ export class DatabaseProxy {
     }
     const { PostgresConnection } = await import("./postgres_connection.ts");
     return await new PostgresConnection(this.#context, client, this.#cancels).serve();
+  }
+
+  /** Ends a connection that goes to no database of the host. @returns false: its client got nothing */
+  async refuse(
+    system: DatabaseSystem,
+    client: BufferedConnection,
+    line: string,
+    acceptTls: AcceptTls,
+  ): Promise<boolean> {
+    const { refuseDatabase } = await import("./refusal.ts");
+    return await refuseDatabase(system, client, line, acceptTls);
   }
 }

@@ -13,7 +13,7 @@ import {
   type PushReading,
   readPush,
 } from "../git/mod.ts";
-import { type Decision, guestLine } from "../../policy/mod.ts";
+import { type Decision, guestAnswer } from "../../policy/mod.ts";
 import { decodeBody, encodingOf } from "../message/encoding.ts";
 import { headerValue } from "../message/header.ts";
 import { splitTarget } from "../message/head.ts";
@@ -81,7 +81,7 @@ export class GitExchange {
   /** A refusal as git's client shows it; `undefined` for clients that get status 403. */
   #blockReply(decision: Decision): BlockReply | undefined {
     if (!this.#request.isClient) return undefined;
-    const { type, body } = formatRefusal(this.#request, plain(guestLine(decision)), this.#push);
+    const { type, body } = formatRefusal(this.#request, plain(guestAnswer(decision)), this.#push);
     return { status: 200, headers: [["content-type", type], ["cache-control", "no-cache"]], body };
   }
 

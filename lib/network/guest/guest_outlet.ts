@@ -1,6 +1,6 @@
 import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
-import { askCommandOf, type Decision, guestLine, guestRefusal } from "../../policy/mod.ts";
+import { askCommandOf, type Decision, guestAnswer, guestRefusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Outlet } from "../exchange/context.ts";
 import { ClientLost } from "../fault.ts";
@@ -100,10 +100,7 @@ export class GuestOutlet implements Outlet {
       ? []
       : [["retry-after", `${refusal.retry_after}`]];
     if (!wantsText(this.#options.accept)) return this.sendJson(status, refusal, more);
-    const line = decision.answered?.open || ask === undefined
-      ? guestLine(decision)
-      : `${guestLine(decision)}: ${ask}`;
-    const body = new TextEncoder().encode(`sbx: ${plain(line)}\n`);
+    const body = new TextEncoder().encode(`sbx: ${plain(guestAnswer(decision))}\n`);
     return this.sendWhole(status, [["content-type", "text/plain; charset=utf-8"], ...more], body);
   }
 

@@ -7,6 +7,7 @@ import type { ExchangeContext } from "../exchange/context.ts";
 import { connectDraft, NO_HTTP_BODY } from "../exchange/draft.ts";
 import type { Flow, Requester } from "../exchange/request.ts";
 import { errorText } from "../exchange/response_relay.ts";
+import type { DatabaseSystem } from "../interface/mod.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 import { relay, relayedBytes, type Watch } from "../relay.ts";
 import { joinBytes } from "../../base/bytes/mod.ts";
@@ -18,8 +19,20 @@ import { helloLength, parseHello, RequestFinder, sniff } from "./sniff.ts";
 export interface TunnelEnd {
   /** of a refused connection */
   refused?: Decision;
+  /** it was refused before any byte from its server */
+  isUnanswered?: boolean;
   /** its client was silent and speaks this after all: the connection is open, and nothing of it was relayed */
   speaks?: "http" | "tls";
+}
+
+/** Port of a protocol whose server speaks first, and whose client is silent until then. */
+const MYSQL_PORT = 3306;
+
+/** The protocol of a client that sbx can answer in its own words; its first bytes are unread. */
+export function answerableOf(client: BufferedConnection, port: number): DatabaseSystem | "ssh" | undefined {
+  if (client.count === 0) return port === MYSQL_PORT ? "mysql" : undefined;
+  const protocol = protocolOf(client.unread);
+  return protocol === "postgres" || protocol === "redis" || protocol === "ssh" ? protocol : undefined;
 }
 
 export class Tunnel {
@@ -35,8 +48,10 @@ export class Tunnel {
     const isSecure = flow.scheme === "https";
     const known = protocolOf(client.unread);
     const protocol = isSecure && (known === undefined || known === "unknown") ? "tls" : known;
-    const passage = await this.#decide(connectDraft(by, "tcp", host, flow.port, protocol), client);
-    if (!passage.allowed) return { refused: passage.decision };
+    // Drivers of MySQL give up a server that does not greet them.
+    const heldMs = answerableOf(client, flow.port) === "mysql" ? this.#context.timeouts.greeting : undefined;
+    const passage = await this.#decide(connectDraft(by, "tcp", host, flow.port, protocol), client, heldMs);
+    if (!passage.allowed) return { refused: passage.decision, isUnanswered: true };
     const { protocol: held } = passage.decision;
     const watch = new RelayWatch({
       hosts: [host, passage.event.http!.request.host],
@@ -64,10 +79,10 @@ export class Tunnel {
     return {};
   }
 
-  async #decide(draft: Draft, client: BufferedConnection): Promise<Passage> {
+  async #decide(draft: Draft, client: BufferedConnection, heldMs?: number): Promise<Passage> {
     const gone = new AbortController();
     if (client.count === 0) client.listen(() => gone.abort());
-    return await this.#context.gate.decide(draft, gone.signal);
+    return await this.#context.gate.decide(draft, gone.signal, undefined, heldMs);
   }
 
   /** @param named host of the connection; a rule may have set another */

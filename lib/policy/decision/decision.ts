@@ -185,6 +185,12 @@ export function guestLine(decision: Decision): string {
   return `${outcome} by policy: ${rule.reason}${by}; ${hint}`;
 }
 
+/** {@linkcode guestLine} of a request over HTTP, with the command that asks for its access. */
+export function guestAnswer(decision: Decision): string {
+  const ask = decision.answered?.open ? undefined : askCommandOf(decision);
+  return ask === undefined ? guestLine(decision) : `${guestLine(decision)}: ${ask}`;
+}
+
 /** Advice of a guard is written for the guest: it names what makes the bytes readable, never a rule. */
 function hintFor({ answered, remedy, rule }: Decision): string {
   if (isGuard(rule.id)) return remedy ?? ASK_USER;

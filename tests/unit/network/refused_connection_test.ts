@@ -38,8 +38,8 @@ class ToldStream implements ByteStream {
 Deno.test("raw TCP, and TLS that cannot be read, are refused with a line", async () => {
   await using net = await TestNet.open();
   const open = { host_ip: ADDRESS, port: 22, process_name: "ssh", pid: 7 };
-  const raw = new ToldStream("SSH-2.0-x\r\n");
-  await net.proxy.serve(raw, open, new Uint8Array());
+  const raw = new ToldStream("EHLO x\r\n");
+  await net.proxy.serve(raw, { ...open, port: 25 }, new Uint8Array());
   assertEquals(raw.told.length, 1);
   assertMatch(
     raw.told[0],
