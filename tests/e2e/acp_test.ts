@@ -147,7 +147,8 @@ class Editor implements AsyncDisposable {
   async turn(text: string): Promise<{ text: string; calls: Raw[]; questions: Raw[] }> {
     const from = this.seen.length;
     const prompt = [{ type: "text" as const, text }];
-    const { stopReason } = await this.agent.request("session/prompt", { sessionId: this.sessionId, prompt });
+    const ended = await this.agent.request("session/prompt", { sessionId: this.sessionId, prompt });
+    const { stopReason } = ended as acp.PromptResponse;
     assertEquals(stopReason, "end_turn");
     const seen = this.seen.slice(from);
     const updates = seen.filter(({ method }) => method === "session/update").map(({ params }) =>
