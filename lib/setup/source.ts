@@ -43,7 +43,9 @@ export async function readSources(
   moved: ReadonlyMap<string, string> = new Map(),
 ): Promise<{ files: SourceFile[]; leftOut: LeftOut[] }> {
   const reader = new Reader(home, setup, moved);
-  for (const path of Object.keys(setup.settings)) await reader.take(path, "settings");
+  for (const [path, { from }] of Object.entries(setup.settings)) {
+    if (from === undefined || moved.has(path)) await reader.take(path, "settings");
+  }
   for (const path of setup.texts) await reader.take(path, "text");
   for (const path of setup.programs) await reader.take(path, "program");
   await reader.nameOthers();
@@ -58,11 +60,12 @@ export async function readSources(
  * @throws {SbxError} `agent.no_setup`: a variable has a relative path
  */
 export function movedPlaces(
-  { moved = {} }: Pick<AgentSetup, "moved">,
+  { moved = {}, settings = {} }: Pick<AgentSetup, "moved"> & Partial<Pick<AgentSetup, "settings">>,
   variable: (name: string) => string | undefined,
 ): Map<string, string> {
   const places = new Map<string, string>();
-  for (const [path, all] of Object.entries(moved)) {
+  const named = Object.entries(settings).flatMap(([path, { from }]) => from ? [[path, [from]] as const] : []);
+  for (const [path, all] of [...Object.entries(moved), ...named]) {
     const [first] = all.flatMap((to) => {
       const [name, ...below] = to.split("/");
       const folder = variable(name);
@@ -211,7 +214,9 @@ class Reader {
     const root = (await this.#root(folder, path))!;
     let opened: Awaited<ReturnType<Files["open"]>>;
     try {
-      opened = await root.open(posix.relative(folder, path));
+      opened = await root.open(
+        folder === "" ? posix.basename(this.#placeOf(path)) : posix.relative(folder, path),
+      );
     } catch (error) {
       return this.#leave(path, refusalOf(error));
     }
@@ -223,7 +228,11 @@ class Reader {
     const here = real === undefined ? undefined : await ifFound(Deno.lstat(real));
     if (here?.ino !== ino || here.dev !== dev) return this.#leave(path, "changed while it was read");
     const base = await Deno.realPath(folder === "" ? dirname(place) : this.#placeOf(folder));
-    const target = posix.join(folder === "" ? posix.dirname(path) : folder, posix.relative(base, real!));
+    const within = posix.relative(base, real!);
+    // A file that a variable names may have another name.
+    const target = folder === "" && within === posix.basename(place)
+      ? path
+      : posix.join(folder === "" ? posix.dirname(path) : folder, within);
     if (!this.#isPart(target)) return this.#leave(path, `a link to ${target}, which is no part of a setup`);
     const never = this.#neverReason(target);
     if (never !== undefined) return this.#leave(path, `a link to ${target}: ${never}`);

@@ -24,6 +24,12 @@ const SettingsFile = z.strictObject({
   format: z.enum(["json", "toml", "yaml"]),
   /** file of the guest that gets it; default: the same path */
   into: homePath.optional(),
+  /** variable of the person that names the file, which is read nowhere else; none of sbx's own */
+  from: z.string().max(64).regex(
+    /^(?!SBX_)[A-Z][A-Z0-9_]*_CONFIG$/,
+    "must be a variable that ends in _CONFIG",
+  )
+    .optional(),
   /** the values that go; none: all */
   only: keyPatterns,
   /** values that never go */

@@ -1,5 +1,5 @@
 /** The setup of a person for an agent, from real folders: what goes, what stays, what is asked about, and what a VM gets. */
-import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseToml } from "../../../lib/base/toml/mod.ts";
@@ -444,6 +444,49 @@ Deno.test("a setup is read where the person's variables say that it is", async (
   assertEquals((await read(at())).texts["/root/.claude/CLAUDE.md"], "the usual place\n");
   const error = await assertRejects(() => Promise.resolve().then(() => at("work")), SbxError);
   assertEquals(error.code, "agent.no_setup");
+});
+
+Deno.test("the one file that a variable names is read over the others, and as they are", async () => {
+  const settings = (model: string, more: Record<string, unknown>) =>
+    JSON.stringify({ theme: model, keybinds: { leader: model }, model, ...more });
+  await using place = await makeHome({
+    ".config/opencode/opencode.json": settings("global", { instructions: ["a"] }),
+    "work/mine.jsonc": settings("named", {
+      mcp: { a: { type: "local", command: ["run-it"] } },
+      username: "{home}/work/me",
+    }),
+    "opencode-config.json": settings("of this name", {}),
+  });
+  const declared = (await loadProfile(NOWHERE, "opencode")).agent!.setup!;
+  const read = async (file?: string) => {
+    const moved = movedPlaces(declared, (name) => name === "OPENCODE_CONFIG" ? file : undefined);
+    const places = { home: place.home, repository: place.repository, moved, refOf: () => undefined };
+    const setup = await Setup.read("opencode", declared, places);
+    const render = async (approved: Set<string>) => {
+      const [{ path, bytes }] = await setup.render({ place: PLACE, forced: {}, approved });
+      assertEquals(path, "/root/.config/opencode/opencode.json");
+      return JSON.parse(new TextDecoder().decode(bytes));
+    };
+    return { setup, render };
+  };
+  const named = await read(join(place.home, "work/mine.jsonc"));
+  const merged = await named.render(new Set());
+  assertEquals([merged.theme, merged.keybinds, merged.instructions], ["named", { leader: "named" }, ["a"]]);
+  assertEquals(
+    [merged.model, merged.mcp?.a],
+    [undefined, undefined],
+    "a model never goes, a program is asked about",
+  );
+  const approved = await named.render(new Set(named.setup.programs.map(({ id }) => id)));
+  assertEquals(approved.mcp.a.command, ["run-it"]);
+  const usual = await read();
+  assertEquals((await usual.render(new Set())).theme, "global");
+  assertEquals(usual.setup.files.map(({ path }) => path), [".config/opencode/opencode.json"]);
+  assertEquals((await read(join(place.home, "nowhere.json"))).setup.files.length, 1);
+  assertThrows(() => movedPlaces(declared, () => "mine.json"), SbxError, "relative path");
+  await Deno.symlink("/etc/hostname", join(place.home, "work/link.json"));
+  const { setup: { leftOut } } = await read(join(place.home, "work/link.json"));
+  assertEquals(leftOut.find(({ path }) => path === "opencode-config.json")?.reason, "a link");
 });
 
 Deno.test("a folder of a setup keeps its name wherever a variable moves it", () => {
