@@ -1,7 +1,7 @@
 import type { DetectionList, EvidenceResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import { type Compiled, type CompiledRule, packOfRules } from "../../../lib/detection/mod.ts";
+import { type Compiled, type CompiledRule, packOfRules, withoutRules } from "../../../lib/detection/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { FILE_NOTE, RecordedEvents } from "../record/event_query.ts";
 import { table, usageError } from "../output.ts";
@@ -66,17 +66,23 @@ async function fetchLivePacks(client: Client): Promise<Compiled[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
 }
 
-/** Groups the active detections into packs; detections added at runtime keep their own form. */
+/** Groups the active detections into packs, without rules that are off; detections added at runtime keep their own form. */
 export async function packsInForce(views: DetectionList["rules"]): Promise<Compiled[]> {
   const { irOfInput } = await import("../../../lib/detection/active/mod.ts");
   const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);
-  const overlays = views.filter(({ scope, enabled, compiled }) => scope === "runtime" && enabled && compiled);
-  return [
-    ...[...packs].map(([pack_id, views]) =>
-      packOfRules(pack_id, views.map(({ definition }) => definition as CompiledRule))
-    ),
-    ...await Promise.all(overlays.map(({ definition }) => irOfInput(definition))),
-  ];
+  const overlays = views.filter((view) =>
+    view.scope === "runtime" && view.compiled && (view.enabled || view.off)
+  );
+  const off = views.flatMap(({ id, off, rules = [] }) => [
+    ...off ? [id] : [],
+    ...rules.flatMap((rule) => rule.off ? [rule.id] : []),
+  ]);
+  const grouped = [...packs].map(([pack_id, views]) => {
+    const pack = packOfRules(pack_id, views.map(({ definition }) => definition as CompiledRule));
+    return views[0].scope === "corp" ? pack : withoutRules([pack], off)[0];
+  });
+  const added = await Promise.all(overlays.map(({ definition }) => irOfInput(definition)));
+  return [...grouped, ...withoutRules(added, off)];
 }
 
 /** Active packs with candidates added; a candidate replaces the pack of its id. */

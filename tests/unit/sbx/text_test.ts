@@ -123,6 +123,22 @@ Deno.test("lab: the detections in force are those of packs and those added at ru
       [pack.id, 1],
     ]);
     assertEquals(packs[1].rules[0].id, "own");
+    // Rules that are switched off are in force nowhere but in corp's packs.
+    const [inPack] = packs[2].rules;
+    const off = new Map(
+      ["one", inPack.id].map((id) => [id, { id, reason: "ours", at: "2026-01-02T03:04:05Z" }]),
+    );
+    const switched = await packsInForce([
+      ...packViews("corp", { ...installed, pack_id: "corp.pack" }, [], off),
+      ...packViews("user", installed, [], off),
+      ...store.list().map((overlay) => overlayView(overlay, [], off)),
+    ]);
+    assertEquals(switched.map(({ pack_id, rules }) => [pack_id, rules.length]), [
+      ["corp.pack", 1],
+      ["a.pack", 0],
+      ["runtime", 1],
+      [pack.id, packs[2].rules.length - 1],
+    ]);
     // A candidate is added to them, or replaces its earlier version.
     const [fresh, next] = ["b.pack", "a.pack"].map((pack_id) => ir([own], { pack_id, pack_version: "2" }));
     const idsOf = (candidate: typeof fresh) =>
