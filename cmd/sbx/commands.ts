@@ -125,6 +125,7 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["ps", "list"],
   ["rm", "delete"],
   ["remove", "delete"],
+  ["destroy", "delete"],
   ["log", "logs"],
   ["ssh", "shell"],
   ["finding", "findings"],
@@ -134,9 +135,25 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["file", "files"],
 ]);
 
+/** Subcommands that are a command of their own, too. */
+export const SHORT_FORMS: ReadonlyMap<string, readonly string[]> = new Map([["attach", ["agent", "attach"]]]);
+
+/** Words that people try for something that has no command, with the commands for it. */
+export const TRIED: ReadonlyMap<string, { hint: string }> = new Map(Object.entries({
+  answer: { hint: "sbx allow ASK lets it pass, and sbx deny ASK refuses it; sbx asks lists them" },
+  approve: { hint: "sbx allow ASK lets it pass; sbx asks lists what waits" },
+  down: { hint: "sbx stop NAME stops a VM" },
+  kill: { hint: "sbx stop NAME stops a VM, and sbx jobs stop ID a program in it" },
+  merge: { hint: "sbx pull NAME makes a branch of its work, which git merges" },
+  new: { hint: "sbx create NAME makes a VM" },
+  race: { hint: "sbx agent run AGENT --race 3 -p TEXT lets three agents work on one task" },
+  up: { hint: "sbx create NAME makes a VM, and sbx start NAME starts a stopped one" },
+}));
+
 /** All words that name a command, for "did you mean". */
 export const COMMAND_WORDS: readonly string[] = [
   ...COMMANDS,
+  ...SHORT_FORMS.keys(),
   ...[...ALIASES.keys()].filter((word) => !word.startsWith("-")),
 ];
 

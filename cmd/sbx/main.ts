@@ -9,7 +9,7 @@ import {
 import { asSbxError, type SbxError } from "../../lib/base/error/mod.ts";
 import { isLogged } from "../../lib/base/log/mod.ts";
 import { note } from "../../lib/base/print/mod.ts";
-import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand } from "./commands.ts";
+import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand, SHORT_FORMS, TRIED } from "./commands.ts";
 import { takeHost } from "./host.ts";
 import { printError, PROGRAM } from "./output.ts";
 
@@ -22,6 +22,8 @@ const WORD_MIN = 20;
 export async function main(argv: string[]): Promise<number> {
   try {
     argv = takeHost(argv);
+    const [word, ...rest] = argv;
+    argv = [...SHORT_FORMS.get(word) ?? argv.slice(0, 1), ...rest];
   } catch (error) {
     return await fail(error);
   }
@@ -45,5 +47,5 @@ async function withoutSecrets(error: SbxError, argv: string[]): Promise<SbxError
 async function findCommand(word = "help"): Promise<Command | CommandGroup> {
   const name = ALIASES.get(word) ?? word;
   if (COMMANDS.includes(name)) return await loadCommand(name);
-  throw await unknownCommand(PROGRAM, name, COMMAND_WORDS);
+  throw await unknownCommand(PROGRAM, name, COMMAND_WORDS, TRIED.get(name)?.hint);
 }

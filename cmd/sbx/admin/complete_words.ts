@@ -17,7 +17,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type Client, gatewayClient } from "../../../lib/client/mod.ts";
-import { ALIASES, COMMANDS, loadCommand } from "../commands.ts";
+import { ALIASES, COMMANDS, loadCommand, SHORT_FORMS } from "../commands.ts";
 import { HOST_VARIABLE } from "../host.ts";
 import { PROGRAM } from "../output.ts";
 import { SUMMARIES } from "../summaries.ts";
@@ -96,7 +96,8 @@ function commandNames(last: string): Candidate[] {
     return ["--help", "--version", "--host"].map((word) => ({ word }));
   }
   if (names.some(({ word }) => word.startsWith(last))) return names;
-  return [...ALIASES].map(([word, name]) => ({ word, about: SUMMARIES[name] }));
+  const short = Array.from(SHORT_FORMS, ([word, [name]]): [string, string] => [word, name]);
+  return [...ALIASES, ...short].map(([word, name]) => ({ word, about: SUMMARIES[name] }));
 }
 
 /** Words that may follow the first one; an unknown command has none. */
@@ -105,6 +106,8 @@ async function afterCommand(
   last: string,
   isLocal: boolean,
 ): Promise<Offer> {
+  const short = SHORT_FORMS.get(name);
+  if (short) return await afterCommand([...short, ...rest], last, isLocal);
   const known = ALIASES.get(name) ?? name;
   if (!COMMANDS.includes(known)) return NOTHING;
   const entry = await loadCommand(known);

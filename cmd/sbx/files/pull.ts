@@ -9,7 +9,7 @@ import { collectWork, formatPulled, keepState } from "./repository.ts";
 
 export const command: Command = {
   name: "pull",
-  usage: "NAME [REPOSITORY…] [PATH…] [--branch B] [--squash] [--message TEXT] [--apply]",
+  usage: "NAME [REPOSITORY…] [PATH…] [--branch B] [--squash] [--message TEXT] [--apply] [--json]",
   summary: "take a VM's work as a branch of your repository",
   notes: [
     "Takes changes to files that sbx push brought in; of several repositories each as a branch of its own, or only the ones named. There a PATH begins with the name of its repository.",

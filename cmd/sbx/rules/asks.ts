@@ -13,7 +13,7 @@ import { connect, openAskSocket } from "../connect.ts";
 import { localTime } from "../../../lib/base/moment/mod.ts";
 import { formatJson, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { whyLine } from "../../../lib/policy/ask/mod.ts";
-import { table, usageError, UTC_NOTE } from "../output.ts";
+import { table, usageError } from "../output.ts";
 import { CHOICE_OPTIONS, choiceOf } from "../record/across.ts";
 import { readPeriod } from "../record/event_query.ts";
 
@@ -35,7 +35,7 @@ export const command: Command = {
   name: "asks",
   usage: "[--follow|--in-force|--history|--withdraw ASK] [--json]",
   summary: "list the events that wait for a person to allow or deny them",
-  notes: [UTC_NOTE, "--in-force and --history are in local time."],
+  notes: ["Times are UTC, and local with --in-force and --history."],
   options: [
     { name: "follow", short: "f", about: "continue with new asks; with --json one ask per line" },
     { name: "in-force", about: "answers that cover further events of running VMs now" },

@@ -6,15 +6,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
-import {
-  CREDENTIAL_OPTION,
-  credentialsOf,
-  DISK_OPTION,
-  diskOf,
-  formatRam,
-  SIZE_OPTIONS,
-  sizeOf,
-} from "./new_vm.ts";
+import { CREDENTIAL_OPTION, credentialsOf, DISK_OPTION, diskOf, formatRam, sizeOf } from "./new_vm.ts";
 
 function changed(
   { cpus, ram_mb, disk, image_reference, profile_id }: VmSummary,
@@ -43,8 +35,9 @@ export const command: Command = {
     "changed, and sbx image conflicts NAME shows them again.",
   ],
   options: [
-    ...SIZE_OPTIONS.filter(({ name }) => name === "cpus" || name === "ram"),
-    DISK_OPTION,
+    { name: "cpus", value: "N", about: "number of CPUs" },
+    { name: "ram", value: "SIZE", about: "memory, as 4G or 512M" },
+    { ...DISK_OPTION, about: "size of the disk, as 40G; it only grows" },
     IMAGE_OPTION,
     { name: "undo-image", about: "go back to the image of before" },
     CREDENTIAL_OPTION,

@@ -49,16 +49,22 @@ export function hasJsonOption(argv: string[]): boolean {
   return (end < 0 ? argv : argv.slice(0, end)).includes("--json");
 }
 
-/** Creates the error for an unknown command, with the most similar name as its hint. */
+/**
+ * Creates the error for an unknown command, with the most similar name as its hint.
+ *
+ * @param hint of a word that is known to mean something else
+ */
 export async function unknownCommand(
   program: string,
   word: string,
   names: readonly string[],
+  hint?: string,
 ): Promise<SbxError> {
   // Loaded for errors only.
   const { didYouMean } = await import("../text/mod.ts");
   return new SbxError("usage.invalid", `unknown command "${word}"`, {
-    hint: didYouMean(word, names, (name) => `${program} ${name}`) ?? `${program} --help lists the commands`,
+    hint: hint ?? didYouMean(word, names, (name) => `${program} ${name}`) ??
+      `${program} --help lists the commands`,
   });
 }
 

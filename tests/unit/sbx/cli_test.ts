@@ -1,5 +1,5 @@
 /** Parts of sbx: its output, terminal, setting files, copies and the version. */
-import { assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { command as agent } from "../../../cmd/sbx/start/agent.ts";
 import { command as verify } from "../../../cmd/sbx/record/verify.ts";
 import { Remote } from "../../../cmd/sbx/files/cp_remote.ts";
@@ -11,6 +11,7 @@ import { ModeTracker } from "../../../cmd/sbx/vm/attach.ts";
 import config from "../../../deno.json" with { type: "json" };
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
+import { fromRoot } from "../../helper/repo.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { Client } from "../../../lib/client/mod.ts";
 import type { LeafNode } from "../../../lib/config/settings/node/mod.ts";
@@ -25,6 +26,25 @@ Deno.test("agent: a name that does not exist is named first, with the nearest ag
     const args = await parse(agent.subcommands[0], [word, "."]);
     const error = await assertRejects(async () => await agent.subcommands[0].run(args), SbxError);
     assertEquals([error.code, error.hint], ["agent.not_found", `did you mean "sbx agent ${near}"?`]);
+  }
+});
+
+Deno.test("words that people try lead to a command that is accepted as written", async () => {
+  const run = async (...args: string[]) => {
+    const { code, stdout, stderr } = await runChild(fromRoot("bin/sbx"), { args, env: { NO_COLOR: "1" } });
+    return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+  };
+  const attach = await run("attach", "--help");
+  assertEquals([attach.code, attach.text.split("\n")[0]], [0, "sbx agent attach VM"]);
+  assertStringIncludes((await run("attach")).text, "missing argument: sbx agent attach VM");
+  assertStringIncludes((await run("help", "attach")).text, "sbx agent attach VM");
+  for (const [word, hint] of [["answer", "sbx allow ASK"], ["kill", "sbx stop NAME"], ["race", "--race 3"]]) {
+    const { code, text } = await run(word, "x");
+    assertEquals(code, 2);
+    assertStringIncludes(
+      text,
+      `unknown command "${word}"\n${hint.startsWith("--") ? "sbx agent run" : hint}`,
+    );
   }
 });
 
