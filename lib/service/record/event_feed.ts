@@ -205,6 +205,8 @@ export class EventFeeds {
           const made_by = makerOf(entry);
           return { ...(entry && { vm_name: entry.name }), ...(made_by && { made_by }) };
         },
+        // A person keeps no record past the retention of corp by a sink that is away.
+        ...(owner === "user" && { heldBytes: 0 }),
         onProblem: log.warn,
       });
     });

@@ -164,6 +164,14 @@ Deno.test("a person's sink gets every event with corp's redactions, and none bey
       assertEquals(await sent("echo invalid"), [], problem);
       assertStringIncludes(feeds.problems().join(), problem);
     }
+
+    // One that is away keeps no record past its retention; the loss is counted.
+    file.sinks = [];
+    await Deno.writeTextFile(own, text.replace(url, "http://127.0.0.1:1"));
+    await Deno.chmod(own, 0o600);
+    await sent("echo unsent");
+    assertEquals(await feeds.release(SESSION), true);
+    assertStringIncludes(feeds.problems().join(), "whose ledgers were removed");
   } finally {
     await feeds.close();
     await server.shutdown();
