@@ -111,6 +111,17 @@ async function build(): Promise<void> {
 }
 
 async function compile(program: string, target?: string): Promise<void> {
+  await link(program, target).catch((error) => {
+    if (!/error sending request for url .*denort-/.test(error.message)) throw error;
+    throw new BuildError(
+      `deno compile found no runtime and cannot download one: DENORT_BIN names a denort of Deno ${Deno.version.deno}`,
+    );
+  });
+  await Deno.chmod(program, 0o755);
+  if (!target || target === Deno.build.target) await start(program);
+}
+
+async function link(program: string, target?: string): Promise<void> {
   await deno(
     COMPILER,
     [
@@ -125,8 +136,6 @@ async function compile(program: string, target?: string): Promise<void> {
     { DENO_DIR: denoDir },
     `where ${COMPILER} cannot download its runtime, DENORT_BIN names a denort of its version`,
   );
-  await Deno.chmod(program, 0o755);
-  if (!target || target === Deno.build.target) await start(program);
 }
 
 async function clear(): Promise<void> {

@@ -78,6 +78,11 @@ try {
   );
   await Deno.writeTextFile(join(out, `sbx_${debianVersion(stamp.version)}_${arch}.spdx.json`), sbom);
   console.log(path);
+} catch (error) {
+  if (!(error instanceof Error)) throw error;
+  // A program that failed has said why, at the end of its message: no stack adds to that.
+  console.error(error.message.replace(/^.* exited with \d+: (?=build: )/, ""));
+  Deno.exitCode = 1;
 } finally {
   await Deno.remove(work, { recursive: true });
 }

@@ -46,6 +46,14 @@ export async function runTool(
   );
 }
 
+/** Runs each tool once, before any work. @throws {SbxError} `package.tool_missing`: it names the package of Debian */
+export async function requireTools(tools: readonly string[], doing: string): Promise<void> {
+  // apt-ftparchive of bookworm has no --version alone: its help ends with 0 too.
+  for (const tool of tools) {
+    await runTool([tool, tool === "apt-ftparchive" ? "--help" : "--version"], { doing });
+  }
+}
+
 /** Architectures of Debian that there are packages for. */
 export type DebArch = "amd64" | "arm64" | "all";
 

@@ -1,10 +1,12 @@
 /** An apt repository, signed with GPG. */
 import { createHash } from "node:crypto";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { gzipSync } from "node:zlib";
 import { SbxError } from "../../base/error/mod.ts";
 import { accessProblem, writeAtomic } from "../../base/home/mod.ts";
 import { runTool } from "./deb.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
+import { requireTools, runTool } from "./deb.ts";
 
 /** Signs with one OpenPGP key, kept in a temporary folder for this object's lifetime. */
 interface Signer extends AsyncDisposable {
@@ -111,7 +113,7 @@ export interface Repository {
   out: string;
   suite: string;
   architectures: string[];
-  /** of all architectures */
+  /** in the index, each once */
   packages: number;
   valid_until: string;
   /** fingerprint of the key */
@@ -132,23 +134,35 @@ const HASHES = ["SHA256", "SHA512"] as const;
  * last.
  *
  * @throws {SbxError} `package.repository_conflict`: another file with this name is published;
- * `package.key_invalid`, `package.tool_missing`, `package.tool_failed`
+ * `package.file_invalid`: a package is damaged; `package.repository_incomplete`, `package.key_invalid`, `package.tool_missing`,
+ * `package.tool_failed`
  */
 export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
   const { debs, out, suite, origin, validDays, date = new Date() } = options;
+  await requireTools(["apt-ftparchive", "dpkg-deb", "gpg"], "writing a repository");
+  const added: NewDeb[] = [];
+  for (const path of debs) added.push(await checkDeb(path, out));
   await using signer = await openSigner(options.key);
-  await publishDebs(debs, out);
+  for (const { path, target, isNew } of added) if (isNew) await write(target, await Deno.readFile(path));
   const dist = join(out, "dists", suite);
   const indices = new Map<string, Uint8Array>();
   const architectures: string[] = [];
-  let packages = 0;
+  const listed = new Set<string>();
   for (const arch of ARCHITECTURES) {
     const text = await packageIndex(out, arch);
     if (text.length === 0) continue;
     architectures.push(arch);
-    packages += new TextDecoder().decode(text).match(/^Package: /gm)!.length;
+    for (const [, name] of new TextDecoder().decode(text).matchAll(/^Filename: (.+)$/gm)) listed.add(name);
     const name = `${COMPONENT}/binary-${arch}/Packages`;
     indices.set(name, text).set(`${name}.gz`, new Uint8Array(gzipSync(text, { level: 9 })));
+  }
+  const missing = added.filter(({ target }) => !listed.has(relative(out, target)));
+  if (missing.length > 0) {
+    throw new SbxError(
+      "package.repository_incomplete",
+      `${basename(missing[0].path)} is in the pool of ${out}, and apt-ftparchive did not list it`,
+      { hint: "the index was not changed; dpkg-deb --info FILE shows the package's fields" },
+    );
   }
   for (const [name, bytes] of indices) await writeIndex(dist, name, bytes);
   const until = new Date(date.getTime() + validDays * DAY_MS);
@@ -162,37 +176,81 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
     out,
     suite,
     architectures,
-    packages,
+    packages: listed.size,
     valid_until: until.toISOString(),
     signed_by: signer.fingerprint,
     keyring,
   };
 }
 
-/** Copies packages into the pool. A published version never changes. */
-async function publishDebs(debs: readonly string[], out: string): Promise<void> {
-  for (const path of debs) {
-    const bytes = await Deno.readFile(path);
-    const [, name] = basename(path).match(/^([a-z0-9][a-z0-9+.-]+)_[^_/]+_[a-z0-9]+\.deb$/) ?? [];
-    if (!name) {
-      throw new SbxError("package.file_invalid", `${path} is not named like a Debian package`, {
-        hint: "its name is NAME_VERSION_ARCHITECTURE.deb",
-      });
-    }
-    const target = join(out, "pool", COMPONENT, name[0], name, basename(path));
-    const old = await Deno.readFile(target).catch(() => undefined);
-    if (old && hashOf("SHA256", old) !== hashOf("SHA256", bytes)) {
-      throw new SbxError(
-        "package.repository_conflict",
-        `${basename(path)} is published already, with other bytes`,
-        {
-          hint:
-            "build it with another version: machines that have the published one would never get this one",
-        },
-      );
-    }
-    if (!old) await write(target, bytes);
+/** A package on its way into the pool. */
+interface NewDeb {
+  path: string;
+  target: string;
+  /** false: the pool has it already */
+  isNew: boolean;
+}
+
+/**
+ * Checks a package whole, before any file is written: its name, its fields, every byte of its content, and that a published version
+ * never changes.
+ *
+ * @throws {SbxError} `package.file_missing`, `package.file_invalid`, `package.repository_conflict`
+ */
+async function checkDeb(path: string, out: string): Promise<NewDeb> {
+  const bytes = await Deno.readFile(path).catch((cause) => {
+    if (!(cause instanceof Deno.errors.NotFound)) throw cause;
+    throw new SbxError("package.file_missing", `there is no package ${path}`, {
+      cause,
+      hint: "make deb makes one in dist/",
+    });
+  });
+  const file = basename(path);
+  const [, name] = file.match(/^([a-z0-9][a-z0-9+.-]+)_[^_/]+_[a-z0-9]+\.deb$/) ?? [];
+  if (!name) {
+    throw invalid(path, "is not named like a Debian package", "its name is NAME_VERSION_ARCHITECTURE.deb");
   }
+  const problem = await problemOf(path);
+  if (problem !== undefined) throw invalid(path, problem, "build or copy it again");
+  const target = join(out, "pool", COMPONENT, name[0], name, file);
+  const old = await Deno.readFile(target).catch(() => undefined);
+  if (old && hashOf("SHA256", old) === hashOf("SHA256", bytes)) return { path, target, isNew: false };
+  // A damaged one was never in an index: its right bytes take its place.
+  if (old && await problemOf(target) === undefined) {
+    throw new SbxError(
+      "package.repository_conflict",
+      `${file} is published already, with other bytes`,
+      {
+        hint: "build it with another version: machines that have the published one would never get this one",
+      },
+    );
+  }
+  return { path, target, isNew: true };
+}
+
+function invalid(path: string, problem: string, hint: string): SbxError {
+  return new SbxError("package.file_invalid", `${path} ${problem}`, { hint: `nothing was written; ${hint}` });
+}
+
+/** Reason why a file is not the whole package that its name says; undefined if it is. */
+async function problemOf(path: string): Promise<string | undefined> {
+  const read = async (...args: string[]) =>
+    new TextDecoder().decode(await runTool(["dpkg-deb", ...args], { doing: `reading ${path}` }));
+  let fields: string;
+  try {
+    // Unpacks all of it: a partial download ends early.
+    await read("--contents", path);
+    fields = await read("--show", "--showformat=${Package} ${Version} ${Architecture}", path);
+  } catch (error) {
+    if (!(error instanceof SbxError) || error.code !== "package.tool_failed") throw error;
+    return "is damaged or incomplete: dpkg-deb cannot read it";
+  }
+  const [name, version, arch] = fields.split(" ");
+  if (arch !== "all" && !ARCHITECTURES.includes(arch)) {
+    return `is of architecture ${arch}, which sbx does not have`;
+  }
+  const expected = `${name}_${version.replace(/^\d+:/, "")}_${arch}.deb`;
+  return basename(path) === expected ? undefined : `has the content of ${expected}`;
 }
 
 async function packageIndex(out: string, arch: string): Promise<Uint8Array> {
