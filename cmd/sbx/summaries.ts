@@ -31,7 +31,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   set: "change size or image of a stopped VM, or the keys of any",
   delete: "delete VMs with their disks and workspaces",
   restore: "bring a deleted VM back, as it was; NEW renames it",
-  purge: "remove stopped VMs that are not persistent",
+  purge: "remove stopped VMs that are not persistent, or the whole home",
   push: "bring a git repository or a folder into a VM",
   diff: "show a VM's changes to the files brought in",
   review: "take a VM's changes piece by piece",

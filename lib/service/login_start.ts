@@ -62,6 +62,17 @@ export class LoginStart {
   }
 }
 
+/** Removes the file that starts the service of a home at login, which goes. @throws {SbxError} `autostart.failed` */
+export async function removeLoginStart(home: Pick<Home, "dir">): Promise<void> {
+  const place = autostartPlace({
+    os: Deno.build.os,
+    env: Deno.env,
+    home: home.dir,
+    hasSystemd: await Deno.stat("/run/systemd/system").then(({ isDirectory }) => isDirectory, () => false),
+  });
+  if (place) await applyAutostart(place, false, { program: "", env: {} });
+}
+
 /** Longest file that is looked at for the mark, in `bytes`. */
 const OWN_FILE_MAX = 64 * 1024;
 

@@ -53,6 +53,7 @@ export {
 } from "./record/across/mod.ts";
 export { makeReport } from "./record/report/mod.ts";
 export { diskUseOf } from "./record/disk_use.ts";
+export { removeLoginStart } from "./login_start.ts";
 export { collectGarbage } from "./garbage.ts";
 export { takeLock } from "./service.ts";
 export { readLogs } from "./health/status.ts";

@@ -79,6 +79,9 @@ is "and the old assets work" "$(run_as person sbx run -- echo still)" "still"
 apt install --allow-downgrades --no-install-recommends /mnt/corp.deb
 has "rollback of the company's package" "$(cat /usr/share/sbx/manifest-origin.json)" "/mnt/image/manifest.json"
 
+run_as person sbx purge --home --yes >/dev/null
+[ ! -e /home/person/.sbx ] || fail "the home of a person stayed"
+ok "a person's home is purged"
 rm -rf /root/.sbx.person; run_as person sbx stop >/dev/null 2>&1 || true
 apt remove sbx-corp-config
 [ ! -e /etc/sbx ] || fail "/etc/sbx stayed: $(find /etc/sbx)"
@@ -91,6 +94,8 @@ apt purge sbx sbx-corp-config
 is "purged" "$(state sbx)$(state sbx-corp-config)" ""
 # Homes are their users' data.
 rm -rf /root/.sbx /home/person/.sbx
+[ -z "$(find /tmp -maxdepth 1 -name 'sbx-*')" ] || fail "left in /tmp: $(find /tmp -maxdepth 1 -name 'sbx-*')"
+ok "nothing in /tmp"
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "the package left something"
 ok "no trace"

@@ -1,23 +1,33 @@
 import type { PurgeResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { purgeHome } from "./purge_home.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 
 export const command: Command = {
   name: "purge",
-  usage: "[--all [--force] | --deleted] [--yes] [--json]",
-  summary: "remove stopped VMs that are not persistent",
+  usage: "[--all [--force] | --deleted | --home] [--yes] [--json]",
+  summary: "remove stopped VMs that are not persistent, or the whole home",
   options: [
     { name: "all", about: "also persistent and running VMs" },
     { name: "force", about: "also VMs with work that was not pulled" },
     { name: "deleted", about: "the VMs that were deleted and could be restored, and no others" },
+    { name: "home", about: "the home itself: VMs, images, records, credentials and settings" },
     { name: "yes", short: "y", about: "do not ask for confirmation" },
     JSON_OPTION,
   ],
-  examples: ["sbx purge", "sbx purge --all --yes"],
+  examples: ["sbx purge", "sbx purge --all --yes", "sbx purge --home"],
   async run(args) {
     const [all, force, deleted] = ["all", "force", "deleted"].map((name) => args.has(name));
+    if (args.has("home")) {
+      if (!all && !force && !deleted) {
+        return await purgeHome({ yes: args.has("yes"), json: args.has("json") });
+      }
+      throw new SbxError("usage.invalid", "--home removes every VM, and is given alone", {
+        hint: "sbx purge --home lists everything and asks",
+      });
+    }
     if (deleted && (all || force)) {
       throw new SbxError(
         "usage.invalid",

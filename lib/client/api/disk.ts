@@ -33,6 +33,9 @@ export const DiskUse = z.object({
       changed_at: z.iso.datetime().nullable().describe("newest change of its files; null: it has no files"),
     })).describe("the largest first"),
   })),
+  kept_records: z.array(z.object({ id: z.string(), name: z.string(), why: z.string() })).describe(
+    "records that may not be removed: corp holds or keeps them, or its collectors lack rows",
+  ),
 }).openapi("DiskUse");
 export type DiskUse = z.infer<typeof DiskUse>;
 

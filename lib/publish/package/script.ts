@@ -93,7 +93,14 @@ if [ "$1" = purge ]; then
     deb-systemd-helper purge ${TIMER} >/dev/null || true
     deb-systemd-helper unmask ${TIMER} >/dev/null || true
   fi
-  # Homes of users are theirs: sbx purge removes one.
+  # Homes of users are theirs: sbx purge --home removes one.
   rm -rf /var/lib/sbx
+  # Native libraries that the program unpacked, in each user's own folder (docs/design/contracts/01-homes.md).
+  for dir in /tmp/sbx-*; do
+    case \${dir#/tmp/sbx-} in *[!0-9]*|'') continue ;; esac
+    if [ -d "$dir" ] && [ ! -L "$dir" ] && [ "$(stat -c %u "$dir")" = "\${dir#/tmp/sbx-}" ]; then
+      rm -rf -- "$dir"
+    fi
+  done
 fi
 `;

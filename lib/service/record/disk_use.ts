@@ -7,6 +7,7 @@ import { environmentsDir, layersDir, listEnvironments } from "../../release/envi
 import { sessionPaths } from "../../session/mod.ts";
 import type { Bin } from "../vm/bin.ts";
 import type { Registry } from "../vm/registry.ts";
+import type { RecordRoom } from "./room.ts";
 import type { Sessions } from "./sessions.ts";
 
 /** Parts of the service that name the files of a home. */
@@ -15,12 +16,13 @@ export interface DiskParts {
   registry: Pick<Registry, "all">;
   bin: Pick<Bin, "list">;
   sessions: Pick<Sessions, "list">;
+  room: Pick<RecordRoom, "kept">;
 }
 
 type Kind = DiskUse["kinds"][number];
 
 /** Measures every file of a home once. */
-export async function diskUseOf({ home, registry, bin, sessions }: DiskParts): Promise<DiskUse> {
+export async function diskUseOf({ home, registry, bin, sessions, room }: DiskParts): Promise<DiskUse> {
   const counted: Counted = new Set();
   const kind = async (kind: Kind["kind"], places: readonly [name: string, path: string][]): Promise<Kind> => {
     const entries: Kind["entries"] = [];
@@ -82,6 +84,7 @@ export async function diskUseOf({ home, registry, bin, sessions }: DiskParts): P
     bytes: kinds.reduce((sum, { bytes }) => sum + bytes, 0),
     free_bytes: await freeBytes(home.dir),
     kinds,
+    kept_records: await room.kept(),
   };
 }
 

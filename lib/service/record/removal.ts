@@ -62,13 +62,13 @@ function daysOfCorp(state: CorpStore["state"], settings: RemovalParts["settings"
  * @throws {SbxError} `session.in_use`, `session.not_sent`, `corp.hold`, `corp.retention`
  */
 export async function requireRemovable(
-  { corp, settings, registry, sessions, fleet, feeds }: RemovalParts,
+  parts: RemovalParts,
   entry: SessionEntry,
   binned: ReadonlySet<string>,
   now = Date.now(),
 ): Promise<void> {
   const { id } = entry;
-  const vm = registry.all().find(({ record }) => record.id === id)?.record.name;
+  const vm = parts.registry.all().find(({ record }) => record.id === id)?.record.name;
   if (vm !== undefined) {
     throw new SbxError("session.in_use", `session ${id} is of the VM "${vm}"`, {
       hint: `delete the VM first: sbx delete ${vm}`,
@@ -79,6 +79,20 @@ export async function requireRemovable(
       hint: "remove deleted VMs for good first: sbx purge --deleted",
     });
   }
+  await requireReleased(parts, entry, now);
+}
+
+/**
+ * Checks that corp neither holds nor keeps a record, and that its collectors have all of it.
+ *
+ * @throws {SbxError} `session.not_sent`, `corp.hold`, `corp.retention`
+ */
+export async function requireReleased(
+  { corp, settings, sessions, fleet, feeds }: Omit<RemovalParts, "registry" | "bin">,
+  entry: SessionEntry,
+  now = Date.now(),
+): Promise<void> {
+  const { id } = entry;
   if (isHeld(corp.state, entry)) {
     throw new SbxError("corp.hold", `corp holds the record of session ${id}`, {
       hint: "sbx corp info shows corp's entries; ask your administrator",

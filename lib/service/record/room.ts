@@ -12,7 +12,14 @@ import { count } from "../../base/text/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { SessionEntry } from "../../ledger/read/mod.ts";
 import { sessionPaths } from "../../session/mod.ts";
-import { binnedOf, type RemovalParts, removeRecord, requireRemovable, RETENTION } from "./removal.ts";
+import {
+  binnedOf,
+  type RemovalParts,
+  removeRecord,
+  requireReleased,
+  requireRemovable,
+  RETENTION,
+} from "./removal.ts";
 import type { Sessions } from "./sessions.ts";
 
 const MAX = "ledger.max_total_mb", ORDER = "ledger.remove_first", EXPORT = "ledger.export_dir";
@@ -87,6 +94,20 @@ export class RecordRoom {
 
   get #max(): number {
     return Number(this.#parts.settings.inForce(MAX) ?? 0) * MIB;
+  }
+
+  /** Records that corp holds or keeps, or that its collectors lack. */
+  async kept(now = Date.now()): Promise<{ id: string; name: string; why: string }[]> {
+    const kept: { id: string; name: string; why: string }[] = [];
+    for (const entry of await this.#parts.sessions.list(Number.MAX_SAFE_INTEGER)) {
+      try {
+        await requireReleased(this.#parts, entry, now);
+      } catch (cause) {
+        const { id, name } = entry;
+        kept.push({ id, name, why: asSbxError(cause, `checking session ${id}`).message });
+      }
+    }
+    return kept;
   }
 
   /** Records that a collection would remove, in its order. @param expired also the ones that are older than the home keeps */

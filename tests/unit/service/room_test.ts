@@ -119,6 +119,8 @@ Deno.test("records that corp holds or its collectors lack stay, and are an issue
     ["vm0", "corp.hold"],
     ["vm1", "session.not_sent"],
   ]);
+  const held = (await world.room.kept(NOW)).map(({ name }) => name);
+  assertEquals(held.sort(), ["vm0", "vm1"]);
   const [issue, ...more] = world.room.problems();
   assertEquals(more, []);
   assertStringIncludes(issue, "more than the 1.0 MB of ledger.max_total_mb: 1 held by corp, 1 not sent");

@@ -1,0 +1,78 @@
+/** `sbx purge --home`: everything that sbx keeps for this user in one home, after a list with sizes. */
+import type { DiskUse } from "../../../lib/client/api/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home as findHome, removeFolder } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { formatBytes } from "../../../lib/base/progress/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { stopDaemon } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { table } from "../output.ts";
+
+/**
+ * Removes a home: VMs, deleted VMs, images, records, credentials and settings, and the file that starts its service at login.
+ *
+ * @returns the exit code
+ * @throws {SbxError} `home.not_found`; `home.kept`: corp keeps a record, or its collectors lack one
+ */
+export async function purgeHome({ yes, json }: { yes: boolean; json: boolean }): Promise<number> {
+  const place = findHome();
+  if (!await Deno.stat(place.dir).then(({ isDirectory }) => isDirectory, () => false)) {
+    throw new SbxError("home.not_found", `there is no home at ${place.dir}`, {
+      hint: "SBX_HOME names another one",
+    });
+  }
+  const client = await connect();
+  const use = await client.json<DiskUse>("GET", "/disk");
+  const [kept] = use.kept_records;
+  if (kept) {
+    throw new SbxError(
+      "home.kept",
+      `${count(use.kept_records.length, "record")} of ${place.dir} cannot be removed: ${kept.why}`,
+      { hint: "sbx disk --json lists them in kept_records; ask your administrator" },
+    );
+  }
+  if (!json) {
+    const kinds = use.kinds.filter(({ bytes }) => bytes > 0);
+    const rows = kinds.map(({ kind, bytes, entries }) => [
+      kind.replaceAll("_", " "),
+      formatBytes(bytes),
+      entries.slice(0, 3).map(({ name }) => name).join(", ") +
+      (entries.length > 3 ? ` and ${entries.length - 3} more` : ""),
+    ]);
+    await print(table(["FILES", "SIZE", "NAMES"], rows));
+  }
+  if (!yes && !confirm(place.dir, use.bytes)) return 1;
+  await client.json("POST", "/purge", { json: { all: true, force: true } });
+  await client.json("POST", "/purge", { json: { deleted: true } });
+  client.http?.close();
+  for (const daemon of ["gateway", "service"] as const) await stopDaemon(place, daemon);
+  const { removeLoginStart } = await import("../../../lib/service/mod.ts");
+  await removeLoginStart(place);
+  // A link to another disk has its content there.
+  for (const dir of [place.sessionsDir, `${place.dir}/deleted`]) {
+    const target = await Deno.realPath(dir).catch(() => undefined);
+    if (target !== undefined && target !== dir) await removeFolder(target);
+  }
+  await removeFolder(place.runDir);
+  await removeFolder(place.dir);
+  if (json) await printJson({ home: place.dir, bytes: use.bytes });
+  else await print(`removed ${place.dir}, ${formatBytes(use.bytes)}`);
+  const others = [place.assetsDir, place.templatesDir, place.profilesDir].filter((dir) =>
+    !dir.startsWith(`${place.dir}/`)
+  );
+  if (others.length > 0) note(`sbx: kept ${others.join(", ")}, which other homes may use`);
+  return 0;
+}
+
+function confirm(dir: string, bytes: number): boolean {
+  if (Deno.stdin.isTerminal()) {
+    const answer = prompt(`remove ${dir} with all of this (${formatBytes(bytes)}) for good? [y/N]`);
+    return /^y(es)?$/i.test(answer?.trim() ?? "");
+  }
+  throw new SbxError(
+    "usage.invalid",
+    `sbx purge --home removes ${dir} for good and needs a confirmation, but standard input is not a terminal`,
+    { hint: "confirm with sbx purge --home --yes" },
+  );
+}
