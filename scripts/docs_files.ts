@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { Enrolment, HomeCertificate } from "../lib/fleet/enrolment/mod.ts";
 import { SegmentHeader } from "../lib/fleet/segment/schema.ts";
 import { ReportBody } from "../lib/fleet/ship/report.ts";
 import { AggregatorDefinition } from "../lib/mcp/definition.ts";
@@ -28,6 +29,8 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["Repository", RepositoryRecord, "`repository/record.json` of a VM"],
   ["ServerDefinition", AggregatorDefinition, "An MCP server as the aggregator gets it"],
   ["SegmentHeader", SegmentHeader, "Payload of a fleet segment's envelope"],
+  ["FleetEnrolment", Enrolment, "`fleet/machine.json` beside corp.toml"],
+  ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
 ];
 
 /** Interfaces of files in a record and beside it, and of signed statements about it. */

@@ -1,5 +1,6 @@
 /** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
+import { fleetEnrol, fleetHomes } from "./enrol.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
 import { fleetMachines, fleetToken, fleetVerify } from "./machines.ts";
@@ -12,6 +13,8 @@ export const group: CommandGroup = {
   subcommands: [
     fleetServe,
     fleetToken,
+    fleetEnrol,
+    fleetHomes,
     fleetMachines,
     fleetVerify,
     fleetImport,

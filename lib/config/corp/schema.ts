@@ -221,6 +221,10 @@ export const CorpFile = z.strictObject({
     url: collectorUrl.optional(),
     credential_ref: credentialRef.optional(),
     user: user.optional(),
+    /** no VM starts in a home that this machine, enrolled by root, has not certified */
+    required: z.boolean().default(false),
+    /** no VM starts when no record was delivered for so long, in `h` */
+    max_lag_hours: z.int().min(1).max(8760).optional(),
     /** bodies that leave the machine; without an entry none do */
     bodies: z.array(z.strictObject({
       family: z.enum(["http", "model", "mcp"]),
@@ -240,7 +244,13 @@ export const CorpFile = z.strictObject({
   }).refine(({ url, credential_ref }) => credential_ref === undefined || !isClear(url), {
     path: ["url"],
     message: "would get its credential without TLS; use tls://",
-  }).prefault({}),
+  }).refine(
+    ({ url, required, max_lag_hours }) => url !== undefined || !required && max_lag_hours === undefined,
+    {
+      path: ["url"],
+      message: "is missing: required and max_lag_hours are of a collector",
+    },
+  ).prefault({}),
   release: z.strictObject({
     manifest_url: releaseUrl.optional(),
     /** channel index, and the channel of it that this host follows */

@@ -8,6 +8,7 @@ import { parsePublicKeys } from "../../release/signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store.ts";
+import { openHomeCertificate } from "../enrolment/mod.ts";
 import { Label, takePlace, termsOf, TokenText } from "./tokens.ts";
 
 /** A machine's request to enrol. */
@@ -24,6 +25,8 @@ export const Machine = z.strictObject({
   name: Label,
   team: Label.optional(),
   enrolled_at: z.iso.datetime(),
+  /** of a home: the machine that certified it */
+  of: z.string().regex(HEX64).optional(),
 });
 export type Machine = z.infer<typeof Machine>;
 
@@ -71,6 +74,46 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
     new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n"),
   );
   return machine;
+}
+
+/** A machine's request to enrol one of its homes. */
+export const EnrolHomeRequest = z.strictObject({ certificate: z.string().max(8192) });
+
+/**
+ * Enrols a home that an enrolled machine certified: it sends with its own key, in its machine's team.
+ *
+ * @throws {SbxError} `fleet.home.invalid`, `fleet.machine.invalid`
+ */
+export async function enrolHome(dir: string, request: unknown, now = Date.now()): Promise<Machine> {
+  const parsed = EnrolHomeRequest.safeParse(request);
+  if (!parsed.success) {
+    throw new SbxError("fleet.machine.invalid", `the home is refused: ${z.prettifyError(parsed.error)}`);
+  }
+  const { machine_id, home_id, public_key, user } = await openHomeCertificate(
+    parsed.data.certificate,
+    async (id) => {
+      const machine = await findMachine(dir, id);
+      // A home certifies no home.
+      return machine && machine.of === undefined ? keyOf(machine) : undefined;
+    },
+  );
+  const parent = (await findMachine(dir, machine_id))!;
+  const [key] = parsePublicKeys(public_key, "the certificate");
+  if (key.id !== home_id) throw new SbxError("fleet.home.invalid", "the certificate is of another key");
+  const known = await findMachine(dir, home_id);
+  if (known) return known;
+  const name = `${user}@${parent.name}`.replaceAll(/[^\p{L}\p{N} ._@-]/gu, "-").slice(0, 50);
+  const home: Machine = {
+    schema: "sbx.fleet-machine.v1",
+    machine_id: home_id,
+    public_key,
+    name: `${name} ${home_id.slice(0, 8)}`,
+    ...(parent.team !== undefined && { team: parent.team }),
+    enrolled_at: new Date(now).toISOString(),
+    of: machine_id,
+  };
+  await keepFile(machinePath(dir, home_id), new TextEncoder().encode(`${JSON.stringify(home, null, 2)}\n`));
+  return home;
 }
 
 /**

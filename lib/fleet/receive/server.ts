@@ -10,7 +10,7 @@ import { timeLimit } from "../../base/time/mod.ts";
 import { SEGMENT_BYTES_MAX } from "../segment/mod.ts";
 import { openUpload, type Upload } from "../ship/mod.ts";
 import { Front } from "./front.ts";
-import { enrol } from "./machines.ts";
+import { enrol, enrolHome, type Machine } from "./machines.ts";
 import { Receiver } from "./receiver.ts";
 import { Blake3 } from "../../base/hash/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
@@ -62,6 +62,26 @@ export async function serveFleet(
     const upload = await openUpload(request.headers, path, (id) => receiver.keyOf(id));
     return await intake.take(upload, request.body, max, work);
   };
+  const enrolling = async (request: Request, work: (body: unknown) => Promise<Machine>) => {
+    const bytes = await readSmall(request, ENROL_BYTES_MAX);
+    try {
+      const { machine_id } = await work(JSON.parse(new TextDecoder().decode(bytes)));
+      log.info(`machine ${machine_id} is enrolled`);
+      return Response.json({ machine_id }, { status: 201 });
+    } catch (error) {
+      const minute = Math.floor(Date.now() / 60_000);
+      if (failures.minute !== minute) Object.assign(failures, { minute, count: 0 });
+      if (++failures.count > ENROL_FAILURES_MAX) {
+        throw new SbxError("auth.too_many_failures", "too many enrolments failed in this minute", {
+          hint: "try again in a minute",
+        });
+      }
+      if (error instanceof SyntaxError) {
+        throw new SbxError("fleet.machine.invalid", "the request is not JSON");
+      }
+      throw error;
+    }
+  };
   const routes: Record<string, (request: Request) => Promise<Response>> = {
     "POST /v1/segments": async (request) => {
       const answer = await take(request, SEGMENT_BYTES_MAX, (bytes) => receiver.take(bytes));
@@ -73,26 +93,8 @@ export async function serveFleet(
       await take(request, REPORT_BYTES_MAX, (bytes) => receiver.report(bytes, signerOf(bytes)));
       return Response.json({ kept: true }, { status: 201 });
     },
-    "POST /v1/machines": async (request) => {
-      const bytes = await readSmall(request, ENROL_BYTES_MAX);
-      try {
-        const { machine_id } = await enrol(dir, JSON.parse(new TextDecoder().decode(bytes)));
-        log.info(`machine ${machine_id} is enrolled`);
-        return Response.json({ machine_id }, { status: 201 });
-      } catch (error) {
-        const minute = Math.floor(Date.now() / 60_000);
-        if (failures.minute !== minute) Object.assign(failures, { minute, count: 0 });
-        if (++failures.count > ENROL_FAILURES_MAX) {
-          throw new SbxError("auth.too_many_failures", "too many enrolments failed in this minute", {
-            hint: "try again in a minute",
-          });
-        }
-        if (error instanceof SyntaxError) {
-          throw new SbxError("fleet.machine.invalid", "the request is not JSON");
-        }
-        throw error;
-      }
-    },
+    "POST /v1/machines": (request) => enrolling(request, (body) => enrol(dir, body)),
+    "POST /v1/homes": (request) => enrolling(request, (body) => enrolHome(dir, body)),
     "GET /healthz": () => Promise.resolve(new Response("ok\n")),
   };
   // Only this user's programs reach the server behind the port.

@@ -46,6 +46,13 @@ export class HttpTarget implements SegmentTarget {
     if (status >= 300) throw this.#failure(status, body);
   }
 
+  /** Enrols a home. @param request its certificate, by its machine @throws as {@linkcode enrol} */
+  async enrolHome(request: unknown): Promise<void> {
+    const bytes = new TextEncoder().encode(JSON.stringify(request));
+    const { status, body } = await this.post("v1/homes", bytes, "application/json");
+    if (status >= 300) throw this.#failure(status, body);
+  }
+
   async post(
     path: string,
     bytes: Uint8Array<ArrayBuffer>,

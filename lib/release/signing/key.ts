@@ -123,6 +123,17 @@ async function readRecord(home: Pick<Home, "dir">): Promise<KeyRecord | undefine
   });
 }
 
+/** Parses the file with a home's public key; `undefined`: it is not one. */
+export function parseMachineKey(text: string): PublicKey | undefined {
+  try {
+    const record = KeyRecord.parse(JSON.parse(text));
+    const key = publicOf(record);
+    return key.id === record.id ? key : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 function publicOf({ public_key }: KeyRecord): PublicKey {
   const raw = Uint8Array.fromBase64(public_key);
   return { id: keyIdOf(raw), raw };

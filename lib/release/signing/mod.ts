@@ -1,6 +1,8 @@
 /** Signatures of this machine over its records (docs/guides/certify.md). */
 export {
   CERTIFICATE_TYPE,
+  FLEET_HOME_TYPE,
+  FLEET_LOG_TYPE,
   HEAD_TYPE,
   openSigned,
   REGISTER_TYPE,
@@ -10,6 +12,6 @@ export {
   type Signed,
   signText,
 } from "./seal.ts";
-export { ensureSigningKey, findSigningKey, keyPaths, readMachineKey } from "./key.ts";
+export { ensureSigningKey, findSigningKey, keyPaths, parseMachineKey, readMachineKey } from "./key.ts";
 export { formatPublicKey, parsePublicKeys } from "./key.ts";
 export { checkSeal, signHead, signSeal } from "./seal.ts";

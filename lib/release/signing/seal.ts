@@ -23,7 +23,18 @@ export const CERTIFICATE_TYPE = "application/vnd.in-toto+json";
 export const SEGMENT_TYPE = "application/vnd.sbx.ledger-segment+json";
 export const REPORT_TYPE = "application/vnd.sbx.fleet-report+json";
 export const REGISTER_TYPE = "application/vnd.sbx.session-register+json";
-const TYPES = [SEAL_TYPE, HEAD_TYPE, CERTIFICATE_TYPE, SEGMENT_TYPE, REPORT_TYPE, REGISTER_TYPE];
+export const FLEET_HOME_TYPE = "application/vnd.sbx.fleet-home+json";
+export const FLEET_LOG_TYPE = "application/vnd.sbx.fleet-log+json";
+const TYPES = [
+  SEAL_TYPE,
+  HEAD_TYPE,
+  CERTIFICATE_TYPE,
+  SEGMENT_TYPE,
+  REPORT_TYPE,
+  REGISTER_TYPE,
+  FLEET_HOME_TYPE,
+  FLEET_LOG_TYPE,
+];
 
 /** Content that a machine signed. */
 export interface Signed {

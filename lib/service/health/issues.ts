@@ -8,6 +8,7 @@ import { type CorpStore, corpSummary } from "../../config/corp/mod.ts";
 import { CredentialStore, storePath } from "../../credential/mod.ts";
 import { bootAssets, listProfiles, missingObom, type Profile } from "../../config/profile/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
+import { requireEnrolment } from "../contract/enrolment.ts";
 import { requireCorpVersion } from "../contract/corp.ts";
 import { corpLayer, type Detections, profileLayer } from "../../home/mod.ts";
 import type { FindingExport } from "../record/export.ts";
@@ -36,6 +37,7 @@ export async function listIssues(sources: IssueSources): Promise<string[]> {
   const { home, supervisor, settings, corp, inForce, refresh, detections, findings } = sources;
   const checks: [string, () => unknown][] = [
     ["the version that corp requires", () => requireCorpVersion(corp)],
+    ["the enrolment in the fleet", () => requireEnrolment(home, corp)],
     ["programs of this host", () => supervisor.hypervisor.requireHost()],
     ["assets", () => resolveAssets(home, currentArch())],
     ["the CA", () => checkCa(home)],

@@ -26,6 +26,7 @@ import type { Hypervisor } from "../../machine/vm/mod.ts";
 import { type ContractSources, makeContract } from "../../home/mod.ts";
 import { requireCorpImage } from "../../config/corp/mod.ts";
 import { requireCorpProfile, requireCorpVersion } from "../contract/corp.ts";
+import { requireEnrolment } from "../contract/enrolment.ts";
 import { guestRefs, guestTrust } from "../contract/credentials.ts";
 import { Rules } from "../contract/rules.ts";
 import { deprecatedPacks, type ReleaseStanding } from "../contract/publisher_status.ts";
@@ -97,7 +98,7 @@ export interface Boot {
  * @param options.diskGb requested size of a new VM's disk, in `GiB`
  * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`,
  * `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`, `boot.invalid`,
- * `vm.not_supported`, as {@linkcode makeContract} and {@linkcode requireNetwork}
+ * `vm.not_supported`, as {@linkcode requireEnrolment}, {@linkcode makeContract} and {@linkcode requireNetwork}
  */
 export async function makeBoot(
   sources: BootSources,
@@ -109,6 +110,7 @@ export async function makeBoot(
   const { corp } = sources;
   requireCorpVersion(corp);
   requireCorpProfile(corp, profileId);
+  await requireEnrolment(home, corp);
   const profile = await loadProfile(home, profileId);
   requireCompatible(profile);
   const arch = request.arch ?? currentArch();

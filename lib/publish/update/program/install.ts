@@ -30,6 +30,7 @@ import { isObject } from "../../../base/object/mod.ts";
 import { parseJson } from "../../../base/json/mod.ts";
 import { timeLimit } from "../../../base/time/mod.ts";
 import { log } from "../../../base/log/mod.ts";
+import { type LocalUser, localUsers, readAsUser } from "../../../base/user/mod.ts";
 
 /** Places of the revocations that the machine's users share. */
 export interface MachinePlaces {
@@ -42,17 +43,6 @@ export interface MachinePlaces {
 const MACHINE: MachinePlaces = { shared: "/var/lib/sbx/release", users: "/etc/passwd" };
 /** Largest file of proofs that is read, in `bytes`. */
 const FILE_BYTES_MAX = 32 * 1024 * 1024;
-/** Longest wait for another user's file, in `ms`: it may be a pipe. */
-const READ_MS = timeLimit(2000);
-/** Users whose homes are searched. */
-const USERS_MAX = 256;
-
-interface User {
-  uid: number;
-  gid: number;
-  home: string;
-}
-
 /**
  * This home's memory, root's, and for root every user home's proofs. Other users' files only add revocations,
  * and only ones that `keys` verify: no user can keep a program back that its publisher has not revoked.
@@ -69,7 +59,7 @@ async function machineMemory(
   const texts = [
     await Deno.readTextFile(memory.proofPath).catch(() => ""),
     await Deno.readTextFile(fileIn(places.shared)).catch(() => ""),
-    ...isRoot ? await Promise.all((await usersOf(places.users)).map(readOf)) : [],
+    ...isRoot ? await Promise.all((await localUsers(places.users)).map(readOf)) : [],
   ];
   const proven = await Promise.all(
     texts.filter((text) => text !== "").map((text) => provenRevocations(text, keys)),
@@ -97,40 +87,9 @@ function fileIn(folder: string): string {
   return join(folder, "revocations.json");
 }
 
-async function usersOf(file: string): Promise<User[]> {
-  const text = await Deno.readTextFile(file).catch(() => "");
-  return text.split("\n").flatMap((line): User[] => {
-    const [, , uid, gid, , home] = line.split(":");
-    return home?.startsWith("/") && Number(uid) > 0 ? [{ uid: Number(uid), gid: Number(gid), home }] : [];
-  }).slice(-USERS_MAX);
-}
-
-/** Reads a user's proofs with that user's rights: a link leads nowhere that the user may not read. */
-async function readOf({ uid, gid, home }: User): Promise<string> {
-  const path = fileIn(join(home, ".sbx/release"));
-  const isThere = await Deno.lstat(path).then(
-    () => true,
-    (error) => !(error instanceof Deno.errors.NotFound),
-  );
-  if (!isThere) return "";
-  try {
-    const child = new Deno.Command("head", {
-      args: ["-c", String(FILE_BYTES_MAX), "--", path],
-      uid,
-      gid,
-      cwd: "/",
-      clearEnv: true,
-      env: { PATH: "/usr/bin:/bin" },
-      stdin: "null",
-      stdout: "piped",
-      stderr: "null",
-      signal: AbortSignal.timeout(READ_MS),
-    }).spawn();
-    return new TextDecoder().decode((await child.output()).stdout);
-  } catch (error) {
-    log.debug(`${path} is not read: ${error}`);
-    return "";
-  }
+/** Proofs in a user's home; "" without any. */
+function readOf(user: LocalUser): Promise<string> {
+  return readAsUser(user, fileIn(join(user.home, ".sbx/release")), FILE_BYTES_MAX);
 }
 
 const PROGRAM = "sbx";

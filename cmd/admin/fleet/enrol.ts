@@ -1,0 +1,208 @@
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { count } from "../../../lib/base/text/mod.ts";
+import { shownAddress } from "../../../lib/base/url/mod.ts";
+import { deviceName, type LocalUser, localUsers, readAsUser } from "../../../lib/base/user/mod.ts";
+import { sinkAuthorization } from "../../../lib/credential/mod.ts";
+import {
+  enrolmentPaths,
+  ensureMachineKey,
+  makeHomeCertificate,
+  readEnrolment,
+  writeEnrolment,
+  writeHome,
+} from "../../../lib/fleet/enrolment/mod.ts";
+import { enrol, enrolHome } from "../../../lib/fleet/receive/mod.ts";
+import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
+import { useNetworkOf } from "../../../lib/home/mod.ts";
+import { formatPublicKey, keyPaths, parseMachineKey } from "../../../lib/release/signing/mod.ts";
+
+/** Largest token from standard input, and largest file with a home's public key, in `bytes`. */
+const TOKEN_BYTES_MAX = 4096;
+const KEY_BYTES_MAX = 4096;
+
+const AT = { name: "at", value: "URL", about: "the receiver; default the collector of corp.toml" };
+
+/** `sbx-admin fleet enrol`: this machine, by root's key. */
+export const fleetEnrol: Command = {
+  name: "fleet enrol",
+  usage: "[--name NAME] [--at URL] [--json]",
+  summary: "enrol this machine with a token from standard input, and certify its users' homes",
+  notes: [
+    "Run it as root. The key of the machine is a file beside corp.toml that only root reads; it is not bound to a TPM.",
+    "Homes of users that come later are certified by sbx-admin fleet homes, from a timer.",
+  ],
+  options: [
+    { name: "name", value: "NAME", about: "name of this machine; default its host name" },
+    AT,
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 0 },
+  examples: ["sbx-admin fleet enrol < token.txt"],
+  async run(args) {
+    const receiver = await openReceiver(args);
+    const token = await readToken();
+    const name = args.text("name") ?? deviceName();
+    const { publicKey } = await ensureMachineKey(receiver.corpPath);
+    const public_key = formatPublicKey(publicKey);
+    await receiver.enrol({ token, public_key, name });
+    await writeEnrolment(receiver.corpPath, {
+      schema: "sbx.fleet-enrolment.v1",
+      machine_id: publicKey.id,
+      public_key,
+      name,
+      collector: receiver.name,
+      enrolled_at: new Date().toISOString(),
+    });
+    const homes = await certify(receiver, await homesOf(args));
+    if (args.has("json")) {
+      await printJson({ machine_id: publicKey.id, name, collector: receiver.name, homes });
+    } else {
+      await print(
+        `enrolled ${name} (${publicKey.id.slice(0, 16)}) at ${receiver.name}, with ${
+          count(homes.length, "home")
+        }`,
+      );
+      note(
+        `its key is in ${
+          keyPaths({ dir: enrolmentPaths(receiver.corpPath).folder }).secret
+        }, not bound to a TPM`,
+      );
+    }
+    return 0;
+  },
+};
+
+/** `sbx-admin fleet homes`: certifies homes of this machine. */
+export const fleetHomes: Command = {
+  name: "fleet homes",
+  usage: "[--home DIR]... [--at URL] [--json]",
+  summary: "certify the homes of this machine's users, so that they are in the fleet",
+  notes: ["Run it as root, from a timer. A home has a key once its service has started."],
+  options: [
+    { name: "home", value: "DIR", many: true, about: "this home; default ~/.sbx of each user" },
+    AT,
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 0 },
+  examples: ["sbx-admin fleet homes", "sbx-admin fleet homes --home /srv/ci/sbx"],
+  async run(args) {
+    const receiver = await openReceiver(args);
+    if (!await readEnrolment(receiver.corpPath)) {
+      throw new SbxError("fleet.enrolment.missing", "this machine is not enrolled", {
+        hint: "sbx-admin fleet enrol < token.txt",
+      });
+    }
+    const homes = await certify(receiver, await homesOf(args));
+    if (args.has("json")) await printJson({ homes });
+    else if (homes.length === 0) {
+      await print("no home has a key: a home has one once its service has started");
+    } else {for (const { dir, user, home_id } of homes) {
+        await print(`${home_id.slice(0, 16)}  ${user}  ${dir}`);
+      }}
+    return 0;
+  },
+};
+
+interface HomeOfUser {
+  dir: string;
+  user: Pick<LocalUser, "name" | "uid" | "gid">;
+}
+
+async function homesOf(args: Arguments): Promise<HomeOfUser[]> {
+  const users = await localUsers();
+  const named = args.list("home");
+  if (named.length === 0) return users.map((user) => ({ dir: join(user.home, ".sbx"), user }));
+  return await Promise.all(named.map(async (given) => {
+    const dir = resolve(given);
+    const { uid, gid } = await Deno.stat(dir).catch((cause) => {
+      throw new SbxError("home.not_found", `${dir} is no home`, { cause, hint: "check the path" });
+    });
+    const name = users.find((user) => user.uid === uid)?.name ?? (uid === 0 ? "root" : `uid ${uid}`);
+    return { dir, user: { name, uid: uid ?? 0, gid: gid ?? 0 } };
+  }));
+}
+
+/** Certifies each home that has a key, at the receiver first. */
+async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
+  const key = await ensureMachineKey(receiver.corpPath);
+  const certified: { dir: string; user: string; home_id: string }[] = [];
+  for (const { dir, user } of homes) {
+    const text = await readAsUser(user, keyPaths({ dir }).record, KEY_BYTES_MAX);
+    if (text === "") continue;
+    const home = parseMachineKey(text);
+    if (!home) {
+      note(`${dir}: its key cannot be read; it is left out`);
+      continue;
+    }
+    const certificate = await makeHomeCertificate(key, home, user.name);
+    await receiver.enrolHome({ certificate });
+    await writeHome(receiver.corpPath, home.id, certificate);
+    certified.push({ dir, user: user.name, home_id: home.id });
+  }
+  return certified;
+}
+
+interface OpenReceiver {
+  /** its address, without credentials */
+  name: string;
+  corpPath: string;
+  enrol(request: unknown): Promise<unknown>;
+  enrolHome(request: unknown): Promise<unknown>;
+}
+
+/** The receiver of `--at` or corp.toml, reached with corp's proxy and certificate authorities. @throws {SbxError} `fleet.url.…` */
+async function openReceiver(args: Arguments): Promise<OpenReceiver> {
+  const { state, path: corpPath } = await useNetworkOf(home());
+  const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  const url = args.text("at") ?? configured;
+  if (url === undefined) {
+    throw new SbxError("fleet.url.missing", "corp.toml names no collector", {
+      hint: 'set [fleet] url = "https://HOST" in corp.toml, or name the receiver: --at https://HOST',
+    });
+  }
+  const parsed = URL.parse(url);
+  if (parsed?.protocol === "file:") {
+    const dir = fileURLToPath(parsed);
+    return {
+      name: dir,
+      corpPath,
+      enrol: (request) => enrol(dir, request),
+      enrolHome: (request) => enrolHome(dir, request),
+    };
+  }
+  if (!parsed || !/^https?:$/.test(parsed.protocol)) {
+    throw new SbxError("fleet.url.invalid", `no machine is enrolled at "${shownAddress(url)}"`, {
+      hint: "name the receiver: --at https://HOST",
+    });
+  }
+  // The collector's credential is not for other receivers.
+  const authorize = credential_ref && url === configured &&
+    sinkAuthorization(home(), { credential_ref, ...(user && { user }) });
+  const target = new HttpTarget(url, undefined, authorize || undefined);
+  return {
+    name: target.name,
+    corpPath,
+    enrol: (request) => target.enrol(request),
+    enrolHome: (request) => target.enrolHome(request),
+  };
+}
+
+async function readToken(): Promise<string> {
+  const bytes = new Uint8Array(TOKEN_BYTES_MAX);
+  let length = 0;
+  while (length < bytes.length) {
+    const read = await Deno.stdin.read(bytes.subarray(length));
+    if (read === null) break;
+    length += read;
+  }
+  const token = new TextDecoder().decode(bytes.subarray(0, length)).trim();
+  if (token !== "") return token;
+  throw new SbxError("fleet.token.invalid", "standard input has no token", {
+    hint: "redirect a file with it: sbx-admin fleet enrol < token.txt",
+  });
+}

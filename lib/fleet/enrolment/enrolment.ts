@@ -1,0 +1,109 @@
+/** Enrolment of this machine: root's key, and certificates of its homes, in a folder beside corp.toml. */
+import { dirname, join } from "node:path";
+import { z } from "zod";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
+import type { Keyring } from "../../credential/mod.ts";
+import type { PublicKey, SigningKey } from "../../release/mod.ts";
+import { ensureSigningKey, parsePublicKeys } from "../../release/signing/mod.ts";
+import { HEX64 } from "../segment/mod.ts";
+import { type HomeCertificate, openHomeCertificate } from "./certificate.ts";
+
+/** A machine that is enrolled. */
+export const Enrolment = z.strictObject({
+  schema: z.literal("sbx.fleet-enrolment.v1"),
+  machine_id: z.string().regex(HEX64),
+  public_key: z.string().max(1024),
+  name: z.string().max(64),
+  /** the receiver, without credentials */
+  collector: z.string().max(2048),
+  enrolled_at: z.iso.datetime(),
+});
+export type Enrolment = z.infer<typeof Enrolment>;
+
+/** Files of a machine's enrolment. @param corpPath of corp.toml, whose folder only root writes */
+export function enrolmentPaths(corpPath: string) {
+  const folder = join(dirname(corpPath), "fleet");
+  return { folder, machine: join(folder, "machine.json"), homes: join(folder, "homes") };
+}
+
+/** A session's keyring is not there when device management or a timer runs. */
+const NO_KEYRING: Keyring = {
+  get: () => Promise.resolve(undefined),
+  set: () => Promise.resolve(),
+};
+
+/** Key of the machine, in a file that only root reads. @throws {SbxError} `fleet.enrolment.unwritable` */
+export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
+  const { folder, homes } = enrolmentPaths(corpPath);
+  return await asRoot(folder, async () => {
+    for (const dir of [folder, homes]) {
+      await Deno.mkdir(dir, { recursive: true });
+      // Also where root's umask is stricter: every user's service reads certificates.
+      await Deno.chmod(dir, 0o755);
+    }
+    return await ensureSigningKey({ dir: folder }, NO_KEYRING);
+  });
+}
+
+/** Notes that the machine is enrolled. @throws {SbxError} `fleet.enrolment.unwritable` */
+export async function writeEnrolment(corpPath: string, enrolment: Enrolment): Promise<void> {
+  const { machine } = enrolmentPaths(corpPath);
+  await asRoot(machine, () => writeShared(machine, `${JSON.stringify(enrolment, null, 2)}\n`));
+}
+
+/** Reads the enrolment of this machine; `undefined` without one. @throws {SbxError} `fleet.enrolment.invalid` */
+export async function readEnrolment(corpPath: string): Promise<Enrolment | undefined> {
+  const { machine } = enrolmentPaths(corpPath);
+  try {
+    const text = await ifFound(Deno.readTextFile(machine));
+    return text === undefined ? undefined : Enrolment.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SbxError(
+      "fleet.enrolment.invalid",
+      `the enrolment of this machine, ${machine}, cannot be read`,
+      {
+        cause,
+        hint: "root enrols it again: sbx-admin fleet enrol < token.txt",
+      },
+    );
+  }
+}
+
+/** Keeps a home's certificate. @throws {SbxError} `fleet.enrolment.unwritable` */
+export async function writeHome(corpPath: string, homeId: string, envelope: string): Promise<void> {
+  const path = join(enrolmentPaths(corpPath).homes, `${homeId}.json`);
+  await asRoot(path, () => writeShared(path, envelope));
+}
+
+/** Reads and verifies the certificate of a home; `undefined`: this machine has not certified it. */
+export async function readHome(
+  corpPath: string,
+  enrolment: Enrolment,
+  homeId: string,
+): Promise<HomeCertificate | undefined> {
+  const text = await ifFound(Deno.readTextFile(join(enrolmentPaths(corpPath).homes, `${homeId}.json`)));
+  if (text === undefined) return undefined;
+  const [key] = parsePublicKeys(enrolment.public_key, "the enrolment of this machine");
+  const keyOf = (id: string): Promise<PublicKey | undefined> =>
+    Promise.resolve(id === key.id ? key : undefined);
+  const certificate = await openHomeCertificate(text, keyOf).catch(() => undefined);
+  return certificate?.home_id === homeId ? certificate : undefined;
+}
+
+async function writeShared(path: string, text: string): Promise<void> {
+  await writeAtomic(path, text, 0o644);
+  await Deno.chmod(path, 0o644);
+}
+
+async function asRoot<T>(path: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    if (cause instanceof SbxError) throw cause;
+    throw new SbxError("fleet.enrolment.unwritable", `${path} cannot be written`, {
+      cause,
+      hint: "run sbx-admin as root: the enrolment of a machine is root's",
+    });
+  }
+}

@@ -1,0 +1,11 @@
+/** Enrolment of machines, from which their homes derive (docs/guides/fleet.md). */
+export { HomeCertificate, makeHomeCertificate, openHomeCertificate } from "./certificate.ts";
+export {
+  Enrolment,
+  enrolmentPaths,
+  ensureMachineKey,
+  readEnrolment,
+  readHome,
+  writeEnrolment,
+  writeHome,
+} from "./enrolment.ts";

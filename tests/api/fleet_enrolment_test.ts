@@ -1,0 +1,178 @@
+/**
+ * Enrolment by root: homes derive from the machine, a second home is in no fleet, and corp's `required` and `max_lag_hours`
+ * hold VMs back until records arrive.
+ */
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { join } from "node:path";
+import { SbxError } from "../../lib/base/error/mod.ts";
+import type { CorpStore } from "../../lib/config/corp/mod.ts";
+import { FleetMachine, openTarget } from "../../lib/fleet/machine/mod.ts";
+import { makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
+import { checkFleet, enrolHome, listMachines, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
+import { openCorp } from "../../lib/home/mod.ts";
+import { openCa } from "../../lib/network/ca/mod.ts";
+import { ensureSigningKey } from "../../lib/release/signing/mod.ts";
+import { requireEnrolment } from "../../lib/service/contract/enrolment.ts";
+import { runChild } from "../helper/child.ts";
+import { newKey, record, SESSION_A, webEvent } from "../helper/fleet.ts";
+import { fromRoot } from "../helper/repo.ts";
+
+const HOUR_MS = 3_600_000;
+
+class World implements AsyncDisposable {
+  private constructor(
+    readonly dir: string,
+    readonly store: string,
+    readonly server: Awaited<ReturnType<typeof serveFleet>>,
+  ) {}
+
+  static async start(): Promise<World> {
+    const dir = await Deno.makeTempDir();
+    const ca = await openCa({ dir });
+    const store = join(dir, "store");
+    const tls = await ca.leaf("localhost");
+    const server = await serveFleet({ dir: store, hostname: "127.0.0.1", port: 0, tls });
+    const world = new World(dir, store, server);
+    await Deno.mkdir(join(dir, "etc"));
+    await Deno.writeTextFile(
+      world.corpPath,
+      `[fleet]\nurl = "https://localhost:${server.addr.port}"\nrequired = true\nmax_lag_hours = 24\n` +
+        `[settings."network.extra_ca_file"]\nvalue = "${join(dir, "ca/ca.crt")}"\n`,
+    );
+    return world;
+  }
+
+  get corpPath(): string {
+    return join(this.dir, "etc/corp.toml");
+  }
+
+  async home(name: string) {
+    const home = { dir: join(this.dir, name) };
+    const key = await ensureSigningKey(home);
+    return { home, key };
+  }
+
+  async admin(args: string[], stdin = "") {
+    const input = join(this.dir, "input.txt");
+    await Deno.writeTextFile(input, stdin);
+    const { code, stdout, stderr } = await runChild("sh", {
+      args: [
+        "-c",
+        'p=$0; i=$1; shift; exec "$p" fleet "$@" < "$i"',
+        fromRoot("bin/sbx-admin"),
+        input,
+        ...args,
+      ],
+      env: { SBX_HOME: join(this.dir, "root"), SBX_CORP_CONFIG: this.corpPath, NO_COLOR: "1" },
+    });
+    return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
+  }
+
+  async corp(home: { dir: string }): Promise<CorpStore> {
+    const before = Deno.env.get("SBX_CORP_CONFIG");
+    Deno.env.set("SBX_CORP_CONFIG", this.corpPath);
+    try {
+      const corp = openCorp(home as Parameters<typeof openCorp>[0]);
+      await corp.load();
+      return corp;
+    } finally {
+      if (before === undefined) Deno.env.delete("SBX_CORP_CONFIG");
+      else Deno.env.set("SBX_CORP_CONFIG", before);
+    }
+  }
+
+  async [Symbol.asyncDispose]() {
+    await this.server.shutdown();
+    await Deno.remove(this.dir, { recursive: true });
+  }
+}
+
+Deno.test("fleet required: no VM before root enrols the machine, in no other home, and not while records stay here", async () => {
+  await using world = await World.start();
+  const { home, key } = await world.home("ann");
+  const corp = await world.corp(home);
+  const refusal = (of = home, now?: number) =>
+    assertRejects(() => requireEnrolment(of as never, corp, now), SbxError);
+  const before = await refusal();
+  assertEquals([before.code, before.hint], [
+    "fleet.enrolment.missing",
+    "root enrols it: sbx-admin fleet enrol < token.txt",
+  ]);
+
+  const { token } = await makeToken(world.store, { team: "payments", machines: 2 });
+  const early = await world.admin(["homes", "--home", home.dir]);
+  assertEquals(early.code, 1);
+  assertStringIncludes(early.text, "this machine is not enrolled");
+  const enrolled = await world.admin(["enrol", "--name", "laptop-1"], token);
+  assertEquals(enrolled.code, 0, enrolled.text);
+  assertStringIncludes(enrolled.text, "not bound to a TPM");
+  const { mode } = await Deno.stat(join(world.dir, "etc/fleet/attest/machine-key.pem"));
+  assertEquals(mode! & 0o777, 0o600);
+  assertStringIncludes((await refusal()).hint!, `sbx-admin fleet homes --home ${home.dir}`);
+
+  const homes = await world.admin(["homes", "--home", home.dir, "--json"]);
+  assertEquals(homes.code, 0, homes.text);
+  assertEquals(JSON.parse(homes.text).homes[0].home_id, key.publicKey.id);
+  await requireEnrolment(home as never, corp);
+  const machines = await listMachines(world.store);
+  const [machine] = machines.filter(({ of }) => of === undefined);
+  assertEquals(
+    machines.filter(({ of }) => of !== undefined).map(({ machine_id, team, of }) => [machine_id, team, of]),
+    [[key.publicKey.id, "payments", machine.machine_id]],
+  );
+
+  // Another home of the same person is in no fleet, also with a copy of the first one's certificate.
+  const second = (await world.home("ann-2")).home;
+  assertEquals((await refusal(second)).code, "fleet.enrolment.missing");
+  const certificates = join(world.dir, "etc/fleet/homes");
+  const [name] = await Array.fromAsync(Deno.readDir(certificates), ({ name }) => name);
+  const other = (await ensureSigningKey(second)).publicKey.id;
+  await Deno.copyFile(join(certificates, name), join(certificates, `${other}.json`));
+  assertEquals((await refusal(second)).code, "fleet.enrolment.missing");
+
+  // Nothing is delivered for longer than corp allows.
+  const late = await refusal(home, Date.now() + 30 * HOUR_MS);
+  assertEquals(late.code, "fleet.lag");
+  assertStringIncludes(late.message, "for 30 hours; corp allows 24");
+  assertStringIncludes(late.hint!, "sbx fleet status");
+  const path = join(home.dir, `ledgers/${SESSION_A}/session.db`);
+  await Deno.mkdir(join(path, ".."), { recursive: true });
+  await record(path, SESSION_A, [{ event: webEvent(SESSION_A) }]);
+  const folder = openTarget(`file://${world.store}`, key);
+  const sending = await FleetMachine.open({
+    home,
+    key,
+    target: folder,
+    version: "1.0.0",
+    isRunning: () => false,
+  });
+  assertEquals(await sending.round(), undefined);
+  await requireEnrolment(home as never, corp, Date.now() + 23 * HOUR_MS);
+  const { machines: checked } = await checkFleet(world.store);
+  const mine = checked.find(({ machine_id }) => machine_id === key.publicKey.id);
+  assertEquals(mine?.sessions.map(({ state }) => state), ["complete"]);
+});
+
+Deno.test("a home that no enrolled machine certified is refused, also one that a home certified", async () => {
+  await using world = await World.start();
+  const { token } = await makeToken(world.store);
+  await world.admin(["enrol", "--name", "laptop-1"], token);
+  const { home, key } = await world.home("ann");
+  await world.admin(["homes", "--home", home.dir]);
+  const stranger = await newKey();
+  for (const signer of [stranger, key]) {
+    const certificate = await makeHomeCertificate(signer, stranger.publicKey, "eve");
+    const { code } = await assertRejects(() => enrolHome(world.store, { certificate }), SbxError);
+    assertEquals(code, "fleet.home.invalid");
+  }
+  assertEquals((await listMachines(world.store)).length, 2);
+});
+
+Deno.test("corp: terms of a fleet without a collector are refused", async () => {
+  await using world = await World.start();
+  for (const terms of ["required = true", "max_lag_hours = 4"]) {
+    await Deno.writeTextFile(world.corpPath, `[fleet]\n${terms}\n`);
+    const { state } = await world.corp({ dir: join(world.dir, "ann") });
+    assertEquals(state.status, "closed", terms);
+  }
+});
