@@ -4,7 +4,9 @@ import { table } from "./docs_table.ts";
 
 /** Values to show for settings whose default is empty or says nothing of the form; as `sbx settings set` takes them. */
 export const EXAMPLES: Record<string, string> = {
+  "ledger.export_dir": "/var/backups/sbx",
   "ledger.max_size_mb": "512",
+  "ledger.max_total_mb": "20480",
   "network.dns_resolvers": "192.0.2.1,[2001:db8::1]:5353",
   "network.extra_ca_file": "/etc/ssl/company-ca.pem",
   "network.model_price_file": "/etc/sbx/prices.json",
