@@ -2,11 +2,12 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { shoot } from "../helper/browser.ts";
+import { checkViews } from "../helper/desktop_views.ts";
 import type { DesktopHome } from "../helper/desktop_home.ts";
 
 /** A setting that the organization of the home locks. */
 export const LOCKED = "vm.resources.scratch_disk_size_gb";
-export const CORP = `[settings."${LOCKED}"]\nvalue = 2\n`;
+export const CORP = `[settings."${LOCKED}"]\nvalue = 2\nreason = "Disks are backed up up to 2 GiB."\n`;
 
 export async function settingsSteps(t: Deno.TestContext, { desktop, paths }: DesktopHome): Promise<void> {
   const { page } = desktop;
@@ -37,7 +38,24 @@ export async function settingsSteps(t: Deno.TestContext, { desktop, paths }: Des
 
   await t.step("a lock says where the organization has written it", async () => {
     await row(LOCKED).getByText(/^Locked by your organization: .*corp\.toml/).waitFor();
+    await row(LOCKED).getByText("Disks are backed up up to 2 GiB.").waitFor();
     assertEquals(await control(LOCKED).isDisabled(), true);
+  });
+
+  await t.step("sections and the choice of changed settings are in the address", async () => {
+    const sections = page.getByRole("navigation", { name: "Sections" });
+    await sections.getByRole("link", { name: "Network" }).click();
+    await page.waitForURL(/#\/settings\?section=network$/);
+    await page.getByRole("heading", { name: "Network" }).waitFor();
+    const top = await page.evaluate("document.getElementById('section-network').getBoundingClientRect().top");
+    assertEquals(Number(top) < 100, true, `${top} px`);
+    await checkViews(desktop, "settings");
+    await page.getByRole("switch", { name: "Only changed settings" }).check();
+    await page.waitForURL(/show=changed/);
+    assertEquals(await page.locator("main .setting").count(), 2);
+    await row(LOCKED).waitFor();
+    await checkViews(desktop, "settings_changed");
+    await desktop.open("settings");
   });
 
   await t.step("a log follows its file, unless its reader scrolled back", async () => {

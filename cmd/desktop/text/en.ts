@@ -314,6 +314,8 @@ export const text = {
   http,
   settings: {
     search: "Search settings",
+    sections: "Sections",
+    onlyChanged: "Only changed settings",
     save: (count: number) => `Save ${count === 1 ? "one change" : `${count} changes`}`,
     discard: "Discard",
     saved: "Saved.",

@@ -187,15 +187,26 @@ function noteIssues({ issues }: SettingsResponse) {
 
 /** Formats the explanation of a setting. */
 export function formatExplanation(explanation: SettingExplanation): string {
-  const { id, description, form, effective_value, source, lock, enabled, hidden, layers, enabled_by } =
-    explanation;
+  const {
+    id,
+    description,
+    form,
+    effective_value,
+    source,
+    lock,
+    lock_reason,
+    enabled,
+    hidden,
+    layers,
+    enabled_by,
+  } = explanation;
   const head = pairs([
     ["setting", id],
     ["description", description],
     ["form", form],
     ["value", text(effective_value)],
     ["from", source],
-    ["locked", lock && `by corp, ${lock}`],
+    ["locked", lock && `by corp, ${lock}${lock_reason === undefined ? "" : `: ${lock_reason}`}`],
     ["enabled", enabled ? "yes" : "no"],
     ["hidden", hidden ? "yes" : undefined],
   ]);

@@ -112,6 +112,7 @@ export const SettingExplanation = z.object({
   source: Source,
   corp_locked: z.boolean(),
   lock: z.string().optional().describe("place in corp.toml that locks it"),
+  lock_reason: z.string().optional().describe("why, in corp's words"),
   enabled: z.boolean(),
   hidden: z.boolean(),
   layers: z.array(z.object({

@@ -62,11 +62,13 @@ const PublicKey = z.string().max(1024).refine((pem) => {
   }
 }, 'must be a public key of P-256 in PEM: "-----BEGIN PUBLIC KEY-----…"');
 
-/** `[settings."<id>"]`: forces a value, hides the setting, or disables it. */
+/** `[settings."<id>"]`: forces a value, hides the setting, or disables it, with the reason. */
 const SettingEntry = z.strictObject({
   value: SettingValue.optional(),
   hidden: z.boolean().optional(),
   enabled: z.boolean().optional(),
+  reason: z.string().min(1).max(512).regex(/^[^\p{Cc}]*$/u, "must be one line").optional()
+    .describe("shown to people at the locked setting"),
 });
 
 const path = z.string().min(1).refine(

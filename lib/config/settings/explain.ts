@@ -51,6 +51,8 @@ export interface SettingExplanation {
   corp_locked: boolean;
   /** place of the corp lock, for people */
   lock?: string;
+  /** of the corp lock, in corp's words */
+  lock_reason?: string;
   enabled: boolean;
   hidden: boolean;
   /** corp, user, default */
@@ -79,6 +81,7 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
   }
   const layers = (["corp", "user", "default"] as const).map((layer) => explainLayer(layer, leaf, sources));
   const corpPlace = layers[0];
+  const reason = corp.entries.get(id)?.reason;
   return {
     id,
     name: leaf.name,
@@ -91,6 +94,7 @@ export function explain(id: string, sources: ExplainSources): SettingExplanation
       lock: corp.locksAll
         ? "corp.toml is broken and has no known good version"
         : `${corpPlace.file}:${corpPlace.line}`,
+      ...(reason !== undefined && { lock_reason: reason }),
     }),
     enabled: leaf.enabled,
     hidden: leaf.metadata.hidden,

@@ -14,6 +14,8 @@ export interface Entry {
   modified?: string;
   /** true if corp sets a value, even an invalid one */
   locked?: boolean;
+  /** of corp, for people */
+  reason?: string;
 }
 
 /** Settings of corp.toml as {@linkcode SettingsStore} gets them. */
@@ -26,7 +28,7 @@ export type CorpSettings =
 /** Content of a corp.toml, as far as it concerns settings. */
 export interface CorpSettingsFile {
   file: {
-    settings: Record<string, Pick<Entry, "hidden" | "enabled"> & { value?: unknown }>;
+    settings: Record<string, Pick<Entry, "hidden" | "enabled" | "reason"> & { value?: unknown }>;
     corp?: { require?: { sbx?: string } };
   };
   document: TomlDocument;
@@ -140,8 +142,8 @@ export function checkCorpSettings(
 ): Pick<Layer, "entries" | "issues"> {
   const issues = new Issues();
   const entries = new Map<string, Entry>();
-  for (const [id, { value, hidden, enabled }] of Object.entries(file.settings)) {
-    entries.set(id, { value: value as SettingValue, hidden, enabled, locked: value !== undefined });
+  for (const [id, { value, hidden, enabled, reason }] of Object.entries(file.settings)) {
+    entries.set(id, { value: value as SettingValue, hidden, enabled, reason, locked: value !== undefined });
   }
   // A file for a later sbx may have settings of that sbx: this one boots no VM under it.
   const isLater = !isCompatible(file.corp?.require?.sbx?.replace(/^>=\s*/, ""));

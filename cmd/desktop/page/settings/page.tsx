@@ -13,7 +13,7 @@ import {
   sendNow,
   staged,
 } from "./tree.ts";
-import { api, type Explanation } from "../../api/routes.ts";
+import { api, type Explanation, type Settings } from "../../api/routes.ts";
 import type { ComponentType } from "preact";
 import {
   Chips,
@@ -25,47 +25,129 @@ import {
   TextInput,
   Toggle,
 } from "./widgets.tsx";
-import { useAddressed } from "../../app/route.ts";
+import { hrefOf, useAddressed } from "../../app/route.ts";
+import { Icon } from "../../part/icon.tsx";
 import { useEffect } from "preact/hooks";
+
+/** The choice of the address that shows changed settings alone. */
+const CHANGED = "changed";
 
 /** The settings, drawn from `GET /settings/info` alone: this page knows no setting. */
 export function SettingsPage() {
   const words = text.settings;
-  const sought = useAddressed("q");
-  if (settings.value === undefined) return <p>{text.common.loading}</p>;
+  const [sought, show, section] = [useAddressed("q"), useAddressed("show"), useAddressed("section")];
+  const isRead = settings.value !== undefined;
+  // An address with a section begins there.
+  useEffect(() => {
+    if (isRead && section.value) showSection(section.value);
+  }, [isRead, section.value]);
+  if (settings.value === undefined) return <p role="status">{text.common.loading}</p>;
   const { tree, issues } = settings.value;
-  const found = search(tree, sought.value ?? "");
+  const found = search(show.value === CHANGED ? changedIn(tree) : tree, sought.value ?? "");
   const count = Object.keys(staged.value).length;
   return (
     <>
       <div class="head">
         <h1>{text.page.settings}</h1>
-        <input
-          type="search"
-          aria-label={words.search}
-          placeholder={words.search}
-          value={sought.value ?? ""}
-          onInput={({ currentTarget }) => sought.value = currentTarget.value}
-        />
       </div>
-      {issues.length > 0 && (
-        <section aria-label={words.issues}>
-          <h2>{words.issues}</h2>
-          <ul class="issues">
-            {issues.map(({ id, severity, message }) => (
-              <li key={id + message} class={severity}>{`${id}: ${message}`}</li>
-            ))}
-          </ul>
-        </section>
-      )}
-      {found.length === 0 ? <p class="empty">{words.nothing}</p> : <Nodes nodes={found} depth={2} />}
-      {count > 0 && (
-        <div class="batch">
-          <button type="button" class="main" onClick={save}>{words.save(count)}</button>
-          <button type="button" onClick={discard}>{words.discard}</button>
+      <div class="settings">
+        <Sections nodes={found} chosen={section.value} onChoose={(key) => section.value = key} />
+        <div>
+          <div class="filters">
+            <input
+              type="search"
+              aria-label={words.search}
+              placeholder={words.search}
+              value={sought.value ?? ""}
+              onInput={({ currentTarget }) => sought.value = currentTarget.value}
+            />
+            <label class="check">
+              <input
+                type="checkbox"
+                role="switch"
+                checked={show.value === CHANGED}
+                onChange={({ currentTarget }) => show.value = currentTarget.checked ? CHANGED : undefined}
+              />
+              {words.onlyChanged}
+            </label>
+          </div>
+          <Issues issues={issues} />
+          {found.length === 0 ? <p class="empty">{words.nothing}</p> : <Nodes nodes={found} depth={2} />}
+          {count > 0 && (
+            <div class="batch">
+              <button type="button" class="main" onClick={save}>{words.save(count)}</button>
+              <button type="button" onClick={discard}>{words.discard}</button>
+            </div>
+          )}
         </div>
-      )}
+      </div>
     </>
+  );
+}
+
+/** Scrolls to a section, and opens it. */
+function showSection(key: string): void {
+  const section = document.getElementById(`section-${key}`);
+  section?.setAttribute("open", "");
+  section?.scrollIntoView({ block: "start" });
+}
+
+/** The groups, each a link to its place on the page. */
+function Sections(
+  { nodes, chosen, onChoose }: { nodes: Node[]; chosen: string | undefined; onChoose: (key: string) => void },
+) {
+  return (
+    <nav class="sections" aria-label={text.settings.sections}>
+      <ul>
+        {nodes.filter((node) => node.kind === "group").map(({ key, name }) => (
+          <li key={key}>
+            <a
+              href={`${hrefOf("settings")}?section=${encodeURIComponent(key)}`}
+              aria-current={key === chosen ? "true" : undefined}
+              onClick={(event) => {
+                // The search stays.
+                event.preventDefault();
+                onChoose(key);
+                showSection(key);
+              }}
+            >
+              {name}
+            </a>
+          </li>
+        ))}
+      </ul>
+    </nav>
+  );
+}
+
+/** Groups with the settings that a person or corp has set. */
+function changedIn(nodes: Node[]): Node[] {
+  return nodes.flatMap((node): Node[] => {
+    if (node.kind === "leaf") return node.source === "default" ? [] : [node];
+    if (node.kind !== "group") return [];
+    const children = changedIn(node.children);
+    return children.length > 0 ? [{ ...node, children, collapsed: false }] : [];
+  });
+}
+
+function Issues({ issues }: { issues: Settings["issues"] }) {
+  const words = text.settings;
+  if (issues.length === 0) return null;
+  return (
+    <section aria-label={words.issues}>
+      <h2>{words.issues}</h2>
+      <ul class="checks">
+        {issues.map(({ id, severity, message }) => (
+          <li key={id + message} class={severity === "error" ? "failed" : "skipped"}>
+            <Icon name={severity === "error" ? "close" : "info"} />
+            <div>
+              <strong>{id}</strong>
+              <p class="hint">{message}</p>
+            </div>
+          </li>
+        ))}
+      </ul>
+    </section>
   );
 }
 
@@ -85,7 +167,7 @@ function Nodes({ nodes, depth }: { nodes: Node[]; depth: number }) {
 function GroupBox({ group, depth }: { group: Group; depth: number }) {
   const Heading = depth <= 3 ? `h${depth}` as "h2" : "h4";
   return (
-    <details class="group" open={!group.collapsed}>
+    <details class="group" id={`section-${group.key}`} open={!group.collapsed}>
       <summary>
         <Heading>{group.name}</Heading>
       </summary>
@@ -116,17 +198,36 @@ function ActionRow({ action }: { action: Action }) {
 function LeafRow({ leaf }: { leaf: Leaf }) {
   const words = text.settings;
   const isStaged = leaf.id in staged.value;
+  const isOpen = useSignal(false);
   const problems = refused.value[leaf.id];
   return (
     <div class={leaf.enabled ? "setting" : "setting off"} data-id={leaf.id}>
       <div>
-        <strong id={`${leaf.id}-name`}>{leaf.name}</strong>
+        <div class="setting-name">
+          <strong id={`${leaf.id}-name`}>{leaf.name}</strong>
+          <button
+            type="button"
+            class="ghost"
+            aria-expanded={isOpen.value}
+            aria-controls={`${leaf.id}-why`}
+            aria-label={words.explainOf(leaf.name)}
+            title={words.explain}
+            onClick={() => isOpen.value = !isOpen.value}
+          >
+            <Icon name="info" size={14} />
+          </button>
+        </div>
         {leaf.description && <p class="hint" id={`${leaf.id}-about`}>{leaf.description}</p>}
         {leaf.corp_locked && <Lock id={leaf.id} />}
         {leaf.source === "user" && (
           <p class="hint">
             {words.fromUser}{" "}
-            <button type="button" aria-label={words.resetOf(leaf.name)} onClick={() => sendNow(leaf, null)}>
+            <button
+              type="button"
+              class="small"
+              aria-label={words.resetOf(leaf.name)}
+              onClick={() => sendNow(leaf, null)}
+            >
               {words.reset}
             </button>
           </p>
@@ -140,7 +241,7 @@ function LeafRow({ leaf }: { leaf: Leaf }) {
           </div>
         )}
       </div>
-      <Explain leaf={leaf} />
+      <div id={`${leaf.id}-why`} class="explanation">{isOpen.value && <Layers id={leaf.id} />}</div>
     </div>
   );
 }
@@ -150,13 +251,22 @@ const sentenceOf = (problem: string) => problem[0].toUpperCase() + problem.slice
 
 /** Who locks a setting, and where that is written. */
 function Lock({ id }: { id: string }) {
-  const place = useSignal<string | undefined>(undefined);
+  const found = useSignal<Pick<Explanation, "lock" | "lock_reason">>({});
   const words = text.settings;
   useEffect(() => {
     // Without its place the lock is a lock all the same.
-    api.explainSetting(id).then(({ lock }) => place.value = lock, () => {});
+    api.explainSetting(id).then((explained) => found.value = explained, () => {});
   }, [id, settings.value]);
-  return <p class="lock">{place.value === undefined ? words.locked : words.lockedAt(place.value)}</p>;
+  const { lock, lock_reason } = found.value;
+  return (
+    <>
+      <p class="lock">
+        <Icon name="lock" size={14} />
+        <span>{lock === undefined ? words.locked : words.lockedAt(lock)}</span>
+      </p>
+      {lock_reason && <p class="hint">{lock_reason}</p>}
+    </>
+  );
 }
 
 const WIDGETS: Record<string, ComponentType<{ leaf: Leaf }>> = {
@@ -193,27 +303,6 @@ function Widget({ leaf }: { leaf: Leaf }) {
 }
 
 /** Why a setting has its value: each layer with its file and line, the winner, and what switches it. */
-function Explain({ leaf }: { leaf: Leaf }) {
-  const isOpen = useSignal(false);
-  const words = text.settings;
-  const id = `${leaf.id}-why`;
-  return (
-    <div class="explain">
-      <button
-        type="button"
-        class="small"
-        aria-expanded={isOpen.value}
-        aria-controls={id}
-        aria-label={words.explainOf(leaf.name)}
-        onClick={() => isOpen.value = !isOpen.value}
-      >
-        {words.explain}
-      </button>
-      <div id={id} class="explanation">{isOpen.value && <Layers id={leaf.id} />}</div>
-    </div>
-  );
-}
-
 function Layers({ id }: { id: string }) {
   const answer = useSignal<Explanation | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);

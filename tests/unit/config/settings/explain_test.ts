@@ -30,7 +30,7 @@ function explanation(id: string, userText: string, corpText?: string) {
 
 Deno.test("an explanation has every layer with file and line, the winner and the lock", () => {
   const user = '# c\n[settings."ledger.on_full"]\nmodified = "m"\nvalue = "pause"\n';
-  const corp = '\n\n[settings]\n"ledger.on_full" = { hidden = true, value = "block" }\n';
+  const corp = '\n\n[settings]\n"ledger.on_full" = { hidden = true, value = "block", reason = "audit" }\n';
   assertEquals(explanation("ledger.on_full", user, corp), {
     id: "ledger.on_full",
     name: "When it cannot be written",
@@ -41,6 +41,7 @@ Deno.test("an explanation has every layer with file and line, the winner and the
     source: "corp",
     corp_locked: true,
     lock: "corp.toml:4",
+    lock_reason: "audit",
     enabled: true,
     hidden: true,
     layers: [
