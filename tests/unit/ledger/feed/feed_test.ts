@@ -95,6 +95,7 @@ Deno.test("syslog over TLS gets each event, and its end later; a receiver that i
     assertEquals(feed.status(), {
       id: "siem",
       form: "syslog",
+      owner: "corp",
       sent: 3,
       refused: 0,
       set_aside: 0,
