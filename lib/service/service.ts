@@ -27,6 +27,7 @@ import { SecretPrograms } from "./contract/secret_programs.ts";
 import { ProfilesInForce } from "./contract/active_profiles.ts";
 import { ProfileMcp } from "./contract/mcp.ts";
 import { Contacts } from "./record/contacts.ts";
+import { boundLogs } from "./health/log_size.ts";
 import { ServiceMetrics } from "./health/metrics.ts";
 import { Notices, type ProcessNotice } from "./notice.ts";
 import { ContractRefresh } from "./contract/refresh.ts";
@@ -314,6 +315,7 @@ const COLLECT_INTERVAL_MS = 60_000;
 
 /** The parts of the service that are maintained. */
 interface MaintenanceParts {
+  home: Home;
   registry: Registry;
   bin: Pick<Bin, "list">;
   sessions: Sessions;
@@ -329,7 +331,7 @@ const ROOM_INTERVAL_MS = 600_000;
 
 /** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
 function startMaintenance(
-  { registry, bin, sessions, settings, corp, fleet, feeds, room }: MaintenanceParts,
+  { home, registry, bin, sessions, settings, corp, fleet, feeds, room }: MaintenanceParts,
 ): void {
   const idsOf = (vms: ReturnType<Registry["all"]>) => new Set(vms.map(({ record }) => record.id));
   const prune = async () => {
@@ -352,5 +354,8 @@ function startMaintenance(
   const check = () => room.collect(false).catch((error) => log.warn("the room of records:", error));
   backgroundTimeout(check, PRUNE_DELAY_MS);
   backgroundInterval(check, ROOM_INTERVAL_MS);
+  const bound = () => boundLogs(home).catch((error) => log.warn("the logs of this home:", error));
+  backgroundTimeout(bound, PRUNE_DELAY_MS);
+  backgroundInterval(bound, COLLECT_INTERVAL_MS);
   backgroundInterval(() => sessions.collect(idsOf(registry.alive())), COLLECT_INTERVAL_MS);
 }
