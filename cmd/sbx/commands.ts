@@ -126,6 +126,7 @@ export const ALIASES: ReadonlyMap<string, string> = new Map([
   ["rm", "delete"],
   ["remove", "delete"],
   ["destroy", "delete"],
+  ["upgrade", "update"],
   ["log", "logs"],
   ["ssh", "shell"],
   ["finding", "findings"],

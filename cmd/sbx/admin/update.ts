@@ -8,6 +8,7 @@ import { count } from "../../../lib/base/text/mod.ts";
 import type { UpdateResult } from "../../../lib/home/mod.ts";
 import { connect } from "../connect.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
+import { restart } from "./update_restart.ts";
 import { pairs, usageError } from "../output.ts";
 
 const DOWNGRADE = { name: "allow-downgrade", about: "install an older version than the installed one" };
@@ -95,6 +96,7 @@ export const command: CommandGroup = {
       examples: ["sbx update program", "sbx update program --rollback"],
       run: updateProgram,
     },
+    restart,
     {
       name: "update pins",
       usage: "PROFILE [--json]",

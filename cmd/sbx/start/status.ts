@@ -115,6 +115,7 @@ function formatStatus(
       ["idle VMs", formatIdle(idle_suspend)],
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
       // As below.
+      ["old program", system.old_programs && formatOld(system.old_programs)],
       ["disk", system.disk && formatDisk(system.disk)],
       ["corp", system.corp],
       // A service of an older sbx sends none.
@@ -128,6 +129,12 @@ function formatStatus(
 
 function formatSetup({ completed_steps }: SystemStatus["setup"]): string {
   return completed_steps.length > 0 ? `done: ${completed_steps.join(", ")}` : "no step is recorded";
+}
+
+function formatOld(old: SystemStatus["old_programs"]): string | undefined {
+  if (old.length === 0) return undefined;
+  const names = old.map(({ program, vm, pid }) => `${vm === undefined ? program : `VM ${vm}`} (pid ${pid})`);
+  return `${names.join(", ")} run on with a replaced program; restart them with sbx update restart`;
 }
 
 function formatDisk({ free_bytes, records_bytes, records_max_bytes }: SystemStatus["disk"]): string {

@@ -65,7 +65,11 @@ const COLUMNS: {
   if?(vms: VmListed[], all: boolean): boolean;
 }[] = [
   { name: "NAME", cell: ({ name }) => name },
-  { name: "STATUS", cell: ({ status, response }) => response ? `${status}, held` : status },
+  {
+    name: "STATUS",
+    cell: ({ status, response, old_program }) =>
+      [status, ...response ? ["held"] : [], ...old_program ? ["old program"] : []].join(", "),
+  },
   { name: "PROFILE", cell: ({ profile_id }) => profile_id },
   {
     name: "IMAGE",

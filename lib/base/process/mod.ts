@@ -51,3 +51,13 @@ export async function environmentOf(pid: number): Promise<Map<string, string> | 
     }),
   );
 }
+
+/**
+ * True if the file that a process runs was replaced or removed since its start, as by an upgrade. Only Linux shows it;
+ * elsewhere, and for processes of other users, false.
+ */
+export async function runsReplacedProgram(pid: number): Promise<boolean> {
+  if (Deno.build.os !== "linux" || pid <= 0) return false;
+  const file = await Deno.readLink(`/proc/${pid}/exe`).catch(() => "");
+  return file.endsWith(" (deleted)");
+}

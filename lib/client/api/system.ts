@@ -52,6 +52,11 @@ export const SystemStatus = ServiceStatus.extend({
     problem: z.string().optional().describe("why the setting has no effect"),
   }),
   update: UpdateStatus.describe("as of GET /update/status"),
+  old_programs: z.array(z.object({
+    program: z.enum(["service", "gateway", "vm"]),
+    pid: z.int(),
+    vm: z.string().optional().describe("name of the VM"),
+  })).describe("processes whose program was replaced since they started: sbx update restart"),
   disk: z.object({
     free_bytes: z.int().describe("that this user may still write to the disk of the home"),
     records_bytes: z.int().describe("that all records took when they were last measured"),

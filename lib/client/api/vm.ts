@@ -205,6 +205,7 @@ export const VmWork = z.object({
     branches: z.array(z.string()).describe("that pulls have made or moved"),
   })).optional().describe("repositories and folders that were brought in, in that order; absent: none"),
   active_at: z.iso.datetime().optional().describe("last write to its record; absent: none"),
+  old_program: z.literal(true).optional().describe("its process runs a program that was replaced since"),
 });
 
 export type VmWork = z.infer<typeof VmWork>;

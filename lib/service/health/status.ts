@@ -10,6 +10,7 @@ import type {
 } from "../../client/api/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
+import { runsReplacedProgram } from "../../base/process/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import { corpSummary } from "../../config/corp/mod.ts";
 import { type ListedProfile, listProfiles } from "../../config/profile/mod.ts";
@@ -87,11 +88,29 @@ export class StatusReport {
       templates: { ...await this.#sources.templates.status(), spare_ram_mb: spareRamMb },
       idle_suspend: this.#sources.idle.status(),
       update: await this.#sources.updates.status(),
+      old_programs: await this.#oldPrograms(),
       disk: { free_bytes: await freeBytes(this.#sources.home.dir), ...this.#sources.room.use },
       corp: corpSummary(this.#sources.corp),
       sinks: await this.#sources.feeds.standing(),
       setup: { completed_steps: (await readSetup(this.#sources.home)).completed_steps },
     };
+  }
+
+  /** Processes of this home that run a program which was replaced since, as by an upgrade. */
+  async #oldPrograms(): Promise<SystemStatus["old_programs"]> {
+    const { home, supervisor } = this.#sources;
+    const gateway = Number(await Deno.readTextFile(home.gatewayPidFile).catch(() => "0"));
+    const running: SystemStatus["old_programs"] = [
+      { program: "service", pid: Deno.pid },
+      ...gateway > 0 ? [{ program: "gateway" as const, pid: gateway }] : [],
+      ...supervisor.alive().map(({ record, state }) => ({
+        program: "vm" as const,
+        pid: state.pid,
+        vm: record.name,
+      })),
+    ];
+    const old = await Promise.all(running.map(({ pid }) => runsReplacedProgram(pid)));
+    return running.filter((_, at) => old[at]);
   }
 
   async #accelerator(): Promise<{ accelerator: string; reason: string }> {

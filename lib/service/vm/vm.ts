@@ -1,5 +1,6 @@
 import type { VmAction, VmInfo, VmStatus, VmSummary, VmWork } from "../../client/api/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { runsReplacedProgram } from "../../base/process/mod.ts";
 import { holdLine, isStill } from "../../detection/response/mod.ts";
 import { Room } from "../../repo/mod.ts";
 import type { MachineInfo } from "../../session/ipc/mod.ts";
@@ -207,13 +208,14 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
 }
 
 /** The folder that a VM works on, and its last activity. */
-export async function workOf({ record: { live }, paths }: Vm): Promise<VmWork> {
+export async function workOf({ record: { live }, paths, state }: Vm): Promise<VmWork> {
   const room = new Room(paths.repository);
-  const [brought, untaken, times] = await Promise.all([
+  const [brought, untaken, times, isOld] = await Promise.all([
     // A damaged record is reported where it is used.
     room.read().catch(() => undefined),
     room.untaken(),
     Promise.all(["", "-wal"].map((end) => ifFound(Deno.stat(paths.ledger + end)))),
+    isAlive(state) && runsReplacedProgram(state.pid),
   ]);
   const sources = brought?.sources ?? [];
   const dir = live?.dir ?? sources[0]?.dir;
@@ -234,6 +236,7 @@ export async function workOf({ record: { live }, paths }: Vm): Promise<VmWork> {
         })),
       },
     ...active > 0 && { active_at: new Date(active).toISOString() },
+    ...isOld && { old_program: true as const },
   };
 }
 
