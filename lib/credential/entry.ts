@@ -3,6 +3,7 @@ import { SbxError } from "../base/error/mod.ts";
 import { isObject, objectOf } from "../base/object/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
 import type { CloudTerms } from "./cloud/terms.ts";
+import type { Confinement } from "./confine.ts";
 import { type CustomProvider, isProvider, type Provider, PROVIDER_ID } from "./provider.ts";
 import { REF, refOf } from "./ref.ts";
 import { PUBLIC_MAX, type SigningTerms } from "../sign/mod.ts";
@@ -59,6 +60,8 @@ export interface SecretOrigin {
   env?: string;
   /** identity at a cloud; the sealed secret is its key then, with which tokens are obtained */
   cloud?: CloudTerms;
+  /** rights of the program; absent: all of the service's user */
+  confine?: Confinement;
   /** time for which a secret is used whose end is unknown, in `s`; default 15 minutes */
   ttl_s?: number;
 }

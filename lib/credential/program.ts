@@ -43,7 +43,7 @@ export async function obtainSecret(
   }
   const name = nameOf(origin);
   const text = origin.env === undefined
-    ? await runProgram(origin.program ?? [], name, runMs)
+    ? await runProgram(origin.program ?? [], name, { runMs, confine: origin.confine })
     : variable(origin.env);
   const signs = provider !== undefined && Catalogue.BUILT_IN.signs(provider);
   const { secret, end } = (signs ? readProcessKeys(text) : undefined) ?? parse(text);

@@ -1,6 +1,7 @@
 /** Programs of the host that give secrets: bounded in time and output, in a group that ends with them. */
 import { Buffer } from "node:buffer";
 import process from "node:process";
+import { confinedCommand, type Confinement, NOT_CONFINED } from "./confine.ts";
 import { SbxError } from "../base/error/mod.ts";
 
 /** Longest run of a program, in `ms`: a person may have to unlock a vault. */
@@ -20,12 +21,17 @@ export function programError(problem: string, hint: string, cause?: unknown): Sb
  * @param name of the program, for errors
  * @throws {SbxError} `credential.program`
  */
-export async function runProgram(argv: readonly string[], name: string, runMs = RUN_MS): Promise<string> {
+export async function runProgram(
+  argv: readonly string[],
+  name: string,
+  { runMs = RUN_MS, confine }: { runMs?: number; confine?: Confinement } = {},
+): Promise<string> {
+  const [command, ...args] = confine ? await confined(argv, name, confine) : argv;
   // Takes 15 ms to load, which every process with a broker would pay.
   const { spawn } = await import("node:child_process");
   const variables = Object.entries(Deno.env.toObject()).filter(([variable]) => !variable.startsWith("SBX_"));
   const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const child = spawn(argv[0], argv.slice(1), {
+  const child = spawn(command, args, {
     cwd: "/",
     detached: true,
     env: Object.fromEntries(variables),
@@ -54,8 +60,24 @@ export async function runProgram(argv: readonly string[], name: string, runMs = 
       end(error.code === "ENOENT" ? "was not found" : `cannot be run (${error.code ?? "unknown reason"})`),
   );
   child.on("close", (code, signal) => {
-    if (code === 0) resolve(new TextDecoder().decode(Buffer.concat(chunks)));
+    if (confine && code === NOT_CONFINED) end("cannot be confined on this machine");
+    else if (code === 0) resolve(new TextDecoder().decode(Buffer.concat(chunks)));
     else end(signal ? `was ended by ${signal}` : `failed with status ${code}`);
   });
   return await promise.finally(() => clearTimeout(timer));
+}
+
+/** The command that confines a program. @throws {SbxError} `credential.program`: nothing is run without the confinement */
+async function confined(argv: readonly string[], name: string, confine: Confinement): Promise<string[]> {
+  if (Deno.build.os !== "linux") {
+    throw programError(`${name} cannot be confined on this system`, "add it without --confine");
+  }
+  for (const path of confine.read ?? []) {
+    if (await Deno.stat(path).catch(() => null)) continue;
+    throw programError(
+      `${name} may read ${path}, which is not there`,
+      "add the credential again with another path",
+    );
+  }
+  return confinedCommand(argv, confine);
 }

@@ -15,6 +15,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 import { fetchCredentials, findRef, shortRef } from "./ref.ts";
+import { ORIGIN_OPTIONS, originOf } from "./origin.ts";
 import { KEEP } from "./keep.ts";
 import { readMoment } from "../../../lib/base/moment/mod.ts";
 import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
@@ -66,17 +67,7 @@ const ADD: Command = {
       about: "with --custom: variable in which VMs find its ref (repeatable)",
       many: true,
     },
-    {
-      name: "program",
-      about:
-        "the command behind -- prints the secret; it runs on this machine, once for all VMs, when one needs it",
-    },
-    { name: "from-env", value: "NAME", about: "the secret is in this variable of sbx-service" },
-    {
-      name: "ttl",
-      value: "SECONDS",
-      about: "use such a secret for so long before asking again; default 900",
-    },
+    ...ORIGIN_OPTIONS,
     {
       name: "user",
       value: "USER",
@@ -226,6 +217,7 @@ function row(
   const marks = [
     kind === "key" ? "" : kind,
     terms,
+    origin?.program ? confinementOf(origin) : "",
     signing ? `${signing.fingerprint}${signing.emails ? ` of ${signing.emails.join(" ")}` : ""}` : "",
     decoy ? "decoy" : "",
     named ? `for ${named.join(" ")}` : "",
@@ -243,6 +235,13 @@ function row(
   ];
 }
 
+/** Rights of the program of a secret. */
+function confinementOf({ confine }: NonNullable<CredentialView["origin"]>): string {
+  if (!confine) return "not confined";
+  const more = [...confine.read ?? [], ...(confine.network ? ["the network"] : [])];
+  return `confined${more.length > 0 ? ` but for ${more.join(" ")}` : ""}`;
+}
+
 /** Where a secret comes from that is not stored. */
 function fromOf({ program, env, cloud }: NonNullable<CredentialView["origin"]>): string {
   if (!cloud) return program?.[0] ?? `$${env}`;
@@ -252,7 +251,7 @@ function fromOf({ program, env, cloud }: NonNullable<CredentialView["origin"]>):
 
 async function add(args: Arguments): Promise<number> {
   const [provider, ...more] = args.words;
-  const origin = originOf(args);
+  const origin = originOf(ADD, args);
   if (more.length > 0 || args.program && !origin) {
     throw usageError(ADD, "unexpected argument after the provider", KEY_HINT);
   }
@@ -342,29 +341,6 @@ function grantText(id: string, custom: Record<string, string[]>): string {
     `  [credentials.custom.${id}]`,
     ...places,
   ].join("\n");
-}
-
-/** Program or variable that gives the secret; `undefined`: a person types it. */
-function originOf(args: Arguments): { program?: string[]; env?: string; ttl_s?: number } | undefined {
-  const env = args.text("from-env");
-  const ttl_s = args.number("ttl", { min: 10, max: 604_800 });
-  if (!args.has("program") && env === undefined) {
-    if (ttl_s === undefined) return undefined;
-    throw usageError(ADD, "--ttl without --program or --from-env", "a typed key is used until it is revoked");
-  }
-  if (args.has("program") && !args.program?.length) {
-    throw usageError(
-      ADD,
-      "--program needs a command",
-      "write it behind --, as: --program -- pass show github",
-    );
-  }
-  const program = args.has("program") ? args.program : undefined;
-  return {
-    ...(program && { program }),
-    ...(env !== undefined && { env }),
-    ...(ttl_s !== undefined && { ttl_s }),
-  };
 }
 
 /** Hosts and lists of places. */

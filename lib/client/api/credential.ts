@@ -24,11 +24,22 @@ const SecretOrigin = z.strictObject({
   env: z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "must be the name of a variable").optional()
     .describe("variable of the service"),
   cloud: CloudTerms.optional().describe("identity at a cloud; the secret is its key, and VMs use tokens"),
+  confine: z.strictObject({
+    read: z.array(
+      z.string().max(1024).regex(/^\/[^\p{Cc}]*$/u, "must be an absolute path"),
+    ).max(32).optional().describe("files and folders that it may read besides the system's"),
+    network: z.literal(true).optional().describe("it may reach the network"),
+  }).optional().describe(
+    "the program runs without homes, sockets and network; absent: as the service's user",
+  ),
   ttl_s: z.int().min(10).max(604_800).optional()
     .describe("seconds for which a secret is used that names no end; default 900"),
 }).refine(
   ({ program, env, cloud }) => [program, env, cloud].filter((each) => each !== undefined).length === 1,
   "needs one of program, env and cloud",
+).refine(
+  ({ program, confine }) => program !== undefined || confine === undefined,
+  "confine is for a program",
 );
 
 /** Terms of a database's password. */

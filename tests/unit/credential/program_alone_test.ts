@@ -22,6 +22,7 @@ import type { Registry } from "../../../lib/service/vm/registry.ts";
 import { writeContract } from "../../../lib/session/mod.ts";
 import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { decode, encode, KEY, to, world } from "../../helper/credential.ts";
+import { eventually } from "../../helper/sbx.ts";
 
 const sh = (script: string): SecretOrigin => ({ program: ["sh", "-c", script] });
 const problemOf = async (origin: SecretOrigin, runMs?: number) => {
@@ -44,6 +45,98 @@ Deno.test("a program's output is the secret, with an end that it names or the us
   assertEquals((await obtainSecret({ env: "TEST_SECRET_ORIGIN" })).secret, KEY.openai);
   Deno.env.delete("TEST_SECRET_ORIGIN");
 });
+
+Deno.test("a confined program finds no secret of its person, reaches no one and leaves nothing", async () => {
+  const dir = await Deno.makeTempDir();
+  const home = join(dir, "home");
+  const own = join(home, ".sbx");
+  await Deno.mkdir(own, { recursive: true });
+  await Deno.writeTextFile(join(home, "private"), "a-private-text-of-the-person");
+  await Deno.writeTextFile(join(home, "token"), KEY.github);
+  await Deno.writeTextFile(join(own, "store.key"), "the-key-of-the-store-of-sbx");
+  const before = Deno.env.get("HOME");
+  Deno.env.set("HOME", home);
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const socket = Deno.listen({ transport: "unix", path: join(dir, "agent") });
+  const served = Array.fromAsync(listener, (conn) => conn.close());
+  try {
+    const run = async (script: string, confine: SecretOrigin["confine"] = {}) => {
+      const program = ["bash", "-c", `${script}; echo "${KEY.openai}"`];
+      return (await obtainSecret({ program, confine })).secret;
+    };
+    const may = { read: [join(home, "token")] };
+    // What it sees, as a secret of visible characters: each of these would be another text, or a failure.
+    const seen = async (script: string, confine: SecretOrigin["confine"] = may) => {
+      const program = ["bash", "-c", `x=$(${script}); echo "seen-by-the-program:$x" | tr ' \n' '__'`];
+      return (await obtainSecret({ program, confine })).secret.replace(/^seen-by-the-program:|_$/g, "");
+    };
+    assertEquals(await seen('cat "$HOME/token"'), KEY.github);
+    assertEquals(await seen('ls -A "$HOME"'), "token");
+    assertEquals(await seen('cat "$HOME/token"', {}), "");
+    const { pid } = Deno;
+    for (
+      const script of [
+        'cat "$HOME/private"',
+        `cat ${join(home, "private")}`,
+        // By another process of the same user, and by undoing the confinement.
+        `cat /proc/${pid}/root${home}/private /proc/1/root${home}/private /proc/*/cwd${home}/private`,
+        `umount "$HOME"; umount -l ${dir} /tmp; cat ${home}/private`,
+        `unshare -Urm sh -c 'umount -l /tmp; umount ${home}; cat ${home}/private'`,
+        `kill -0 ${pid} && echo another process`,
+        `cat ${own}/store.key`,
+        "find /run /dev/shm -type s -o -type f -size +0",
+        `exec 3<>/dev/tcp/127.0.0.1/${listener.addr.port} && echo connected`,
+        `echo x >> "$HOME/token" && echo written`,
+        "touch /usr/of-a-test && echo written",
+        "touch /etc/of-a-test && echo written",
+        "touch /var/of-a-test && echo written",
+        `[ -e ${join(dir, "agent")} ] && echo a socket`,
+        "grep -E '^(CapEff|CapBnd):.*[1-9a-f]' /proc/self/status",
+      ]
+    ) assertEquals(await seen(script), "", script);
+    assertEquals(await seen("grep NoNewPrivs /proc/self/status | tail -c2"), "1");
+    // What it writes is gone; the folder of sbx stays away from one that may read all around it.
+    assertEquals(await seen(`cd "$HOME" && echo mine > new && cat new`), "mine");
+    assertEquals([...Deno.readDirSync(home)].map(({ name }) => name).toSorted(), [
+      ".sbx",
+      "private",
+      "token",
+    ]);
+    assertEquals(await seen(`cat ${own}/store.key`, { read: [home] }), "");
+    assertEquals(await seen('cat "$HOME/private"', { read: [home] }), "a-private-text-of-the-person");
+    const connect = `exec 3<>/dev/tcp/127.0.0.1/${listener.addr.port} && echo connected`;
+    assertEquals(await seen(connect, { network: true }), "connected");
+    assertEquals(await run("true"), KEY.openai);
+    const missing: SecretOrigin = { program: ["true"], confine: { read: [join(home, "no-such-file")] } };
+    assert(/may read .*no-such-file, which is not there/.test(await problemOf(missing)));
+    // Nothing outlives it: its first process ends, and so does every other one.
+    const mark = `${Math.random()}`.slice(2);
+    const hangs: SecretOrigin = {
+      program: ["bash", "-c", `setsid sleep ${mark} & sleep ${mark}`],
+      confine: {},
+    };
+    assert(/did not end within/.test(await problemOf(hangs, 1000)));
+    await eventually("its processes end", () => !commandLines().some((line) => line.includes(mark)));
+  } finally {
+    listener.close();
+    socket.close();
+    await served;
+    if (before === undefined) Deno.env.delete("HOME");
+    else Deno.env.set("HOME", before);
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+/** Command lines of all processes. */
+function commandLines(): string[] {
+  return [...Deno.readDirSync("/proc")].flatMap(({ name }) => {
+    try {
+      return /^\d+$/.test(name) ? [Deno.readTextFileSync(`/proc/${name}/cmdline`)] : [];
+    } catch {
+      return [];
+    }
+  });
+}
 
 Deno.test("a program that gives no secret is named, and nothing that it wrote is", async () => {
   const cases: [SecretOrigin, RegExp][] = [
