@@ -246,8 +246,12 @@ Deno.test("the network of a VM", async (t) => {
         `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); s.recv(9)'`,
         /block-raw-tcp/,
       );
+      const { stdout: answered } = await sh(
+        `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); print(s.makefile("rb").read())'`,
+      );
+      assertMatch(answered, /SSH-2\.0-sbx.*blocked by policy: traffic other than HTTP.*block-raw-tcp/);
       const { stdout: told } = await sh(
-        `python3 -c 'import socket; s = socket.create_connection(("site.example", 22), 9); s.sendall(b"SSH-2.0-x\\r\\n"); s.recv(9)' 2>&1; dmesg`,
+        `python3 -c 'import socket; s = socket.create_connection(("site.example", 25), 9); s.sendall(b"EHLO x\\r\\n"); s.recv(9)' 2>&1; dmesg`,
       );
       assertStringIncludes(told, "ConnectionResetError");
       assertMatch(
