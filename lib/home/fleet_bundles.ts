@@ -57,14 +57,17 @@ export class FleetBundles {
       return;
     }
     try {
-      const { state, in_force } = await checkBundle(this.#sources);
+      const { state, in_force, problem } = await checkBundle(this.#sources);
       if (state === "installed") log.info(`bundle ${in_force} is active`);
-      this.#problem = "";
+      this.#note(state === "revoked" ? `the fleet's ${problem}` : "");
     } catch (error) {
-      const problem = `the fleet's bundle is not updated: ${asSbxError(error, "a check").message}`;
-      if (problem !== this.#problem) log.warn(problem);
-      this.#problem = problem;
+      this.#note(`the fleet's bundle is not updated: ${asSbxError(error, "a check").message}`);
     }
+  }
+
+  #note(problem: string): void {
+    if (problem !== "" && problem !== this.#problem) log.warn(problem);
+    this.#problem = problem;
   }
 
   #config(): CorpConfig | undefined {

@@ -164,6 +164,7 @@ const FLEET_UPDATE: Command = {
   usage: "[--allow-downgrade] [--json]",
   summary: "install the bundle of rules that the fleet's channel has for this machine",
   notes: [
+    "The exit code is 1 if the active bundle is revoked and the channel has no other.",
     "The service does so automatically, within an hour. This machine's own corp.toml overrides a bundle.",
   ],
   options: [
@@ -184,13 +185,19 @@ async function update(args: Arguments): Promise<number> {
   const downgrade = args.has("allow-downgrade") ? { by: userName() } : undefined;
   const status = await checkBundle({ home: home(), corp }, downgrade);
   await (args.has("json") ? printJson(status) : print(pairs(bundlePairs(status))));
-  return 0;
+  return isBad(status) ? 1 : 0;
+}
+
+/** A bundle that a person has to look after. */
+function isBad({ state }: Pick<BundleStatus, "state">): boolean {
+  return state === "failed" || state === "revoked";
 }
 
 const STATES: Record<BundleStatus["state"], string> = {
   installed: "installed now",
   same: "the one for this machine",
   kept: "newer than the one for this machine, which was not revoked",
+  revoked: "revoked, and no other release is for this machine",
   none: "no release is for this machine",
   failed: "the last check failed",
 };
@@ -296,7 +303,7 @@ async function status(args: Arguments): Promise<number> {
   }
   if (bundle && !args.has("json")) await print(pairs(bundlePairs(bundle)));
   const isSent = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
-  return isSent && bundle?.state !== "failed" ? 0 : 1;
+  return isSent && !(bundle && isBad(bundle)) ? 0 : 1;
 }
 
 async function enrol(args: Arguments): Promise<number> {

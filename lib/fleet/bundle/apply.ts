@@ -213,7 +213,7 @@ export interface BundleStatus {
   /** release for this machine; null: none, or the check failed */
   offered: string | null;
   /** `kept`: the release for this machine is older than the active one, which was not revoked */
-  state: "installed" | "same" | "kept" | "none" | "failed";
+  state: "installed" | "same" | "kept" | "revoked" | "none" | "failed";
   /** position of this machine in the stages of the channel, from 0 to below 100 */
   place: number;
   labels: string[];

@@ -119,6 +119,14 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
   });
   if (!checked) {
     status.state = active ? "kept" : "none";
+    if (!active) return;
+    const { followed } = await new ReleaseMemory(home).read();
+    const known = followed.find((each) => each.url === url.href && each.channel === channel);
+    if (known?.manifests[active.version]?.status !== "revoked") return;
+    status.state = "revoked";
+    status.problem =
+      `bundle ${active.version} is revoked, and channel "${channel}" has no other for this machine: ` +
+      "it stays active until its publisher releases one";
     return;
   }
   const { version } = checked.record;

@@ -221,8 +221,10 @@ Deno.test("a revoked bundle gives way to the one before, and nothing else goes b
   // Nothing is left: what is in force stays, and the reason is told.
   await rollout.revoke("1.0.0");
   const last = await update();
-  assertEquals([last.state, last.in_force], ["kept", "1.0.0"]);
-  assert(last.problem?.includes("revoked"), String(last.problem));
+  assertEquals([last.state, last.in_force], ["revoked", "1.0.0"]);
+  assert(last.problem?.includes("bundle 1.0.0 is revoked"), String(last.problem));
+  // The next check finds the same.
+  assertEquals((await update()).state, "revoked");
   assertEquals((await readActive(home))?.version, "1.0.0");
 });
 
