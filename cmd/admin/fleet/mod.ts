@@ -3,7 +3,7 @@ import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { fleetEnrol, fleetHomes } from "./enrol.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
-import { fleetMachines, fleetToken, fleetVerify } from "./machines.ts";
+import { fleetMachines, fleetRetire, fleetRevoke, fleetToken, fleetVerify } from "./machines.ts";
 import { fleetServe } from "./serve.ts";
 import { fleetGrafana, fleetSchema, fleetTables } from "./tables.ts";
 
@@ -16,6 +16,8 @@ export const group: CommandGroup = {
     fleetEnrol,
     fleetHomes,
     fleetMachines,
+    fleetRetire,
+    fleetRevoke,
     fleetVerify,
     fleetImport,
     fleetTables,

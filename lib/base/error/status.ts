@@ -153,6 +153,7 @@ const BY_CODE: Record<string, number> = {
   "fleet.hunt.busy": 503,
   "fleet.machine.unknown": 403,
   "fleet.machine.name": 409,
+  "fleet.machine.ended": 403,
   "fleet.home.invalid": 403,
   "fleet.enrolment.missing": 409,
   "fleet.enrolment.invalid": 409,

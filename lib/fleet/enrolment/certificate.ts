@@ -54,6 +54,7 @@ export async function openHomeCertificate(
     const content = HomeCertificate.parse(JSON.parse(text));
     if (type === FLEET_HOME_TYPE && signer.trusted && content.machine_id === id) return content;
   } catch (cause) {
+    if (cause instanceof SbxError && cause.code === "fleet.machine.ended") throw cause;
     throw invalid(cause);
   }
   throw invalid();

@@ -60,7 +60,10 @@ export async function takeReport({ receiver }: Pulled, bytes: Uint8Array): Promi
 function verdictOf(cause: unknown, what: string): Verdict {
   const error = asSbxError(cause, `receiving ${what}`);
   log.warn(`${what} is not kept: ${error.message}`);
-  return error.code === "fleet.segment.invalid" || error.code === "fleet.report.invalid" ? "never" : "later";
+  const isFinal = ["fleet.segment.invalid", "fleet.report.invalid", "fleet.machine.ended"].includes(
+    error.code,
+  );
+  return isFinal ? "never" : "later";
 }
 
 /** True if a segment says that it is one of another version. */

@@ -8,7 +8,7 @@ import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
 import { FIRST, namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
-import { keyOf, listMachines, type Machine } from "./machines.ts";
+import { endOf, keyOf, listMachines, type Machine, type MachineEnd } from "./machines.ts";
 import { readProblems } from "./receiver.ts";
 
 /** Hours without a sign of life after which a machine is silent. */
@@ -30,6 +30,8 @@ export interface MachineCheck {
   team?: string;
   /** ISO 8601, by the receiver's clock; null: never */
   last_seen: string | null;
+  /** it was retired or revoked */
+  ended?: MachineEnd;
   sessions: SessionCheck[];
   /** one line each */
   problems: string[];
@@ -44,8 +46,10 @@ export interface FleetCheck {
 /** @param onSession callback after each session, for a progress bar */
 export async function checkFleet(dir: string, onSession?: () => void, now = Date.now()): Promise<FleetCheck> {
   const machines: MachineCheck[] = [];
-  for (const machine of await listMachines(dir)) {
-    machines.push(await checkMachine(dir, machine, now, onSession));
+  const all = await listMachines(dir);
+  const homes = new Set(all.flatMap(({ of }) => of === undefined ? [] : [of]));
+  for (const machine of all) {
+    machines.push(await checkMachine(dir, machine, homes, now, onSession));
   }
   const strangers = (await namesIn(storePaths(dir).segments)).filter((id) =>
     !machines.some(({ machine_id }) => machine_id === id)
@@ -72,6 +76,7 @@ export async function checkFleet(dir: string, onSession?: () => void, now = Date
 async function checkMachine(
   dir: string,
   machine: Machine,
+  homes: ReadonlySet<string>,
   now: number,
   onSession?: () => void,
 ): Promise<MachineCheck> {
@@ -85,7 +90,10 @@ async function checkMachine(
   const alivePath = reportPath(dir, machine_id, { kind: "alive" });
   const alive = await readReport(alivePath);
   const seen = (await Deno.stat(alivePath).catch(() => undefined))?.mtime;
-  if (!seen || now - seen.getTime() > SILENT_HOURS * 3_600_000) {
+  const end = await endOf(dir, machine_id);
+  // A machine of root's key sends nothing itself: its homes do.
+  const isQuiet = end !== undefined || homes.has(machine_id);
+  if (!isQuiet && (!seen || now - seen.getTime() > SILENT_HOURS * 3_600_000)) {
     problems.push(seen ? `silent since ${seen.toISOString()}` : "silent since it was enrolled");
   }
   const told = new Map(
@@ -182,6 +190,7 @@ async function checkMachine(
     name,
     ...(team !== undefined && { team }),
     last_seen: seen?.toISOString() ?? null,
+    ...(end && { ended: end }),
     sessions,
     problems,
   };

@@ -1,7 +1,8 @@
 /** Machines that may send: enrolled by a one-time token, each with its key. */
 import { join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { writeAtomic } from "../../base/home/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { parsePublicKeys } from "../../release/signing/mod.ts";
@@ -53,6 +54,7 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
     });
   }
   const [{ id: machine_id }] = keys;
+  await requireInFleet(dir, machine_id);
   const release = await reserveName(dir, name, machine_id);
   try {
     await takePlace(dir, token, terms, machine_id);
@@ -93,6 +95,7 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
     parsed.data.certificate,
     async (id) => {
       const machine = await findMachine(dir, id);
+      await requireInFleet(dir, id);
       // A home certifies no home.
       return machine && machine.of === undefined ? keyOf(machine) : undefined;
     },
@@ -100,6 +103,7 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
   const parent = (await findMachine(dir, machine_id))!;
   const [key] = parsePublicKeys(public_key, "the certificate");
   if (key.id !== home_id) throw new SbxError("fleet.home.invalid", "the certificate is of another key");
+  await requireInFleet(dir, home_id);
   const known = await findMachine(dir, home_id);
   if (known) return known;
   const name = `${user}@${parent.name}`.replaceAll(/[^\p{L}\p{N} ._@-]/gu, "-").slice(0, 50);
@@ -123,7 +127,7 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
  * @throws {SbxError} `fleet.machine.name`
  */
 async function reserveName(dir: string, name: string, machineId: string): Promise<() => Promise<void>> {
-  const path = join(storePaths(dir).names, `${blake3(name)}.json`);
+  const path = namePath(dir, name);
   if (await keepFile(path, new TextEncoder().encode(JSON.stringify({ name, machine_id: machineId })))) {
     return () => Deno.remove(path);
   }
@@ -145,6 +149,66 @@ export async function findMachine(dir: string, id: string): Promise<Machine | un
       cause: error,
     });
   }
+}
+
+/** End of a machine in a fleet: it left in order, or its key is not trusted any more. */
+export const MachineEnd = z.strictObject({
+  kind: z.enum(["retired", "revoked"]),
+  at: z.iso.datetime(),
+  by: z.string().max(256),
+  reason: z.string().max(256).optional(),
+});
+export type MachineEnd = z.infer<typeof MachineEnd>;
+
+/** Finds the end of a machine; `undefined`: it is in the fleet. @throws {SbxError} `fleet.store.unavailable` */
+export async function endOf(dir: string, id: string): Promise<MachineEnd | undefined> {
+  try {
+    const text = await ifFound(Deno.readTextFile(endPath(dir, id)));
+    return text === undefined ? undefined : MachineEnd.parse(JSON.parse(text));
+  } catch (cause) {
+    throw new SbxError("fleet.store.unavailable", `the file of the end of machine ${id} cannot be read`, {
+      cause,
+    });
+  }
+}
+
+/** @throws {SbxError} `fleet.machine.ended`: the machine was retired or revoked */
+export async function requireInFleet(dir: string, id: string): Promise<void> {
+  const end = await endOf(dir, id);
+  if (!end) return;
+  throw new SbxError("fleet.machine.ended", `machine ${id} was ${end.kind} on ${end.at}`, {
+    hint: "a machine comes back with a new key: an administrator makes a token for it",
+  });
+}
+
+/**
+ * Ends a machine and the homes that it certified; its records stay, and its name is free. A retired one may still be revoked.
+ *
+ * @returns the machines that ended now
+ */
+export async function endMachine(
+  dir: string,
+  machine: Machine,
+  end: Omit<MachineEnd, "at">,
+): Promise<Machine[]> {
+  const homes = (await listMachines(dir)).filter(({ of }) => of === machine.machine_id);
+  const ended: Machine[] = [];
+  for (const each of [machine, ...homes]) {
+    const before = await endOf(dir, each.machine_id);
+    if (before?.kind === "revoked" || before?.kind === end.kind) continue;
+    const text = JSON.stringify(MachineEnd.parse({ ...end, at: new Date().toISOString() }));
+    await writeAtomic(endPath(dir, each.machine_id), `${text}\n`);
+    ended.push(each);
+  }
+  if (ended.includes(machine)) await freeName(dir, machine);
+  return ended;
+}
+
+/** Gives a machine's name back, unless another machine has it by now. */
+async function freeName(dir: string, { name, machine_id }: Machine): Promise<void> {
+  const path = namePath(dir, name);
+  const text = await ifFound(Deno.readTextFile(path));
+  if (text !== undefined && JSON.parse(text).machine_id === machine_id) await ifFound(Deno.remove(path));
 }
 
 /** Lists all machines, by name. */
@@ -179,6 +243,14 @@ export async function lastAlive(
 /** Key of a machine. */
 export function keyOf({ public_key }: Machine): PublicKey {
   return parsePublicKeys(public_key, "the machine")[0];
+}
+
+function namePath(dir: string, name: string): string {
+  return join(storePaths(dir).names, `${blake3(name)}.json`);
+}
+
+function endPath(dir: string, id: string): string {
+  return join(storePaths(dir).machines, `${id}.ended.json`);
 }
 
 function machinePath(dir: string, id: string): string {

@@ -1,5 +1,16 @@
 /** The receiver of a fleet (docs/guides/fleet.md): enrolment, segments and reports, into a folder. */
-export { enrol, enrolHome, findMachine, keyOf, lastAlive, listMachines, Machine } from "./machines.ts";
+export {
+  endMachine,
+  endOf,
+  enrol,
+  enrolHome,
+  findMachine,
+  keyOf,
+  lastAlive,
+  listMachines,
+  Machine,
+  type MachineEnd,
+} from "./machines.ts";
 export { makeToken, TOKEN_HOURS, TOKEN_HOURS_MAX, TOKEN_MACHINES_MAX } from "./tokens.ts";
 export { type Answer, keepProblem, type Problem, readEnd, readProblems, Receiver } from "./receiver.ts";
 export {

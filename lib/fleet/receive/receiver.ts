@@ -7,7 +7,7 @@ import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import type { ChainHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { headerOf, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
+import { headerOf, HEX64, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
 import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import {
   keepFile,
@@ -19,7 +19,7 @@ import {
   storePaths,
 } from "../store.ts";
 import { type Entry, entryHash } from "../register/mod.ts";
-import { findMachine, keyOf } from "./machines.ts";
+import { findMachine, keyOf, requireInFleet } from "./machines.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 
 /** Answer to a segment. */
@@ -190,8 +190,11 @@ export class Receiver {
     if (this.#ends.size > SESSIONS_MAX) this.#ends.delete(this.#ends.keys().next().value!);
   }
 
-  /** Key of an enrolled machine. */
+  /** Key of an enrolled machine. @throws {SbxError} `fleet.machine.ended` */
   async keyOf(id: string): Promise<PublicKey | undefined> {
+    // Ids become names of files. Another receiver of the store may have ended the machine.
+    if (!HEX64.test(id)) return undefined;
+    await requireInFleet(this.#dir, id);
     const known = this.#keys.get(id);
     if (known) return known;
     const machine = await findMachine(this.#dir, id);
