@@ -9,5 +9,5 @@
 import { trustContainer, trustProcess } from "./trust.ts";
 
 const [verb, path] = Deno.args;
-if (verb === "create") trustContainer(path);
+if (verb === "create") await trustContainer(path);
 else if (verb === "exec") trustProcess(path);

@@ -1,6 +1,7 @@
-/** The host's CA in containers: by variables, and in the bundles of certificates that an image has. */
+/** The host's CA in containers: by variables, and in the bundles and Java's stores that an image has. */
 import { mount, unmount } from "../../../ffi/libc/machine.ts";
 import { openIn } from "../../../ffi/libc/beneath.ts";
+import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
 import { mountsOf } from "../../../lib/machine/guest/mounts/mod.ts";
 import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
 
@@ -28,7 +29,10 @@ interface Process {
 }
 
 /** Adds the CA to the container of a bundle. @param from paths of the guest's files, for tests */
-export function trustContainer(bundle: string, from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0] }): void {
+export async function trustContainer(
+  bundle: string,
+  from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0] },
+): Promise<void> {
   const path = `${bundle}/config.json`;
   const spec: Spec = JSON.parse(Deno.readTextFileSync(path));
   const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
@@ -38,7 +42,9 @@ export function trustContainer(bundle: string, from = { ca: CA_PATH, bundle: TRU
     addVariables(spec.process);
     writeOver(path, spec);
   }
-  if (spec.root) addLayer(below(bundle, spec.root.path), Deno.readTextFileSync(from.ca));
+  if (!spec.root) return;
+  const home = spec.process?.env?.find((each) => each.startsWith("JAVA_HOME="))?.slice("JAVA_HOME=".length);
+  await addLayer(below(bundle, spec.root.path), Deno.readTextFileSync(from.ca), home);
 }
 
 /** Adds the variables to a program that joins a container: `exec` does not read the container's own. */
@@ -63,19 +69,19 @@ function writeOver(path: string, content: unknown): void {
 }
 
 /**
- * Puts a layer with the image's bundles and the CA below the files that the container writes: programs that read no
+ * Puts a layer with the image's bundles and Java's stores, with the CA, below the files that the container writes: programs that read no
  * variable trust the CA, and a program that replaces a bundle, such as update-ca-certificates, replaces the image's own.
  */
-function addLayer(root: string, ca: string): void {
+async function addLayer(root: string, ca: string, javaHome?: string): Promise<void> {
   const place = Deno.realPathSync(root);
   const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
   const overlay = overlayAt(place, mounts);
   if (!overlay) return;
   removeUnused(mounts);
   const layer = Deno.makeTempDirSync({ dir: LAYERS });
-  const copied = TRUST_BUNDLES.filter((path) => copyBundle(place, path, layer, ca));
+  const isChanged = await fillLayer(layer, place, ca, javaHome);
   const options = withLower(overlay, layer);
-  if (copied.length === 0 || options === undefined) return Deno.removeSync(layer, { recursive: true });
+  if (!isChanged || options === undefined) return Deno.removeSync(layer, { recursive: true });
   unmount(place);
   try {
     mount("overlay", place, options);
@@ -83,6 +89,38 @@ function addLayer(root: string, ca: string): void {
     mount("overlay", place, overlay);
     throw error;
   }
+}
+
+/**
+ * Copies the bundles and Java's stores of an image into a layer, with the CA.
+ *
+ * @param root of the image, without a link
+ * @returns whether the image has any
+ */
+export async function fillLayer(
+  layer: string,
+  root: string,
+  ca: string,
+  javaHome?: string,
+): Promise<boolean> {
+  const withCa = (bytes: Uint8Array) => {
+    const text = new TextDecoder().decode(bytes);
+    return new TextEncoder().encode(text.includes(ca) ? text : `${text.trimEnd()}\n${ca}`);
+  };
+  let isChanged = false;
+  for (const path of TRUST_BUNDLES) {
+    if (await copyChanged(root, path, layer, withCa)) isChanged = true;
+  }
+  for (const path of storePaths((folder) => namesIn(root, folder), javaHome)) {
+    if (await copyChanged(root, path, layer, (bytes) => withTrusted(bytes, ca))) isChanged = true;
+  }
+  return isChanged;
+}
+
+function namesIn(root: string, folder: string): string[] {
+  const inside = resolveIn(root, folder);
+  if (inside === undefined || !Deno.lstatSync(root + inside).isDirectory) return [];
+  return [...Deno.readDirSync(root + inside)].map(({ name }) => name);
 }
 
 /** Removes the layers of containers that are gone. */
@@ -115,16 +153,27 @@ export function withLower(options: string, layer: string): string | undefined {
   return longer.length > OPTIONS_MAX ? undefined : longer;
 }
 
-/** Copies a bundle of an image with the CA into a layer, with its folders as they are. @returns whether the image has it */
-function copyBundle(root: string, path: string, layer: string, ca: string): boolean {
+/**
+ * Copies a file of an image into a layer with another content, and its folders as they are.
+ *
+ * @returns whether the image has the file, and it changes
+ */
+async function copyChanged(
+  root: string,
+  path: string,
+  layer: string,
+  change: (bytes: Uint8Array) => Uint8Array | undefined | Promise<Uint8Array | undefined>,
+): Promise<boolean> {
   const inside = resolveIn(root, path);
   if (inside === undefined) return false;
   const from = Deno.lstatSync(root + inside);
   const to = layer + inside;
-  if (!from.isFile || exists(to)) return false;
+  // Two paths may lead to one file.
+  if (!from.isFile || from.size > STORE_MAX || exists(to)) return false;
+  const changed = await change(Deno.readFileSync(root + inside));
+  if (changed === undefined) return false;
   copyFolders(root, folderOf(inside), layer);
-  const text = Deno.readTextFileSync(root + inside);
-  Deno.writeTextFileSync(to, text.includes(ca) ? text : `${text.trimEnd()}\n${ca}`);
+  Deno.writeFileSync(to, changed);
   copyOwner(from, to);
   return true;
 }

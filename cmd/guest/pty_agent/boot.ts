@@ -9,8 +9,9 @@ import {
   LAYER_PATH,
   TRUST_BUNDLES,
 } from "../../../lib/machine/guest/wire/mod.ts";
+import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
 import { reseedKernel, setClock } from "../../../ffi/libc/machine.ts";
-import { ifFound } from "../../../lib/base/error/mod.ts";
+import { ifFound, ignore } from "../../../lib/base/error/mod.ts";
 
 /** Files of init: its measured stages, and the signals that a copy's disk is there and that the late mounts are done. */
 const STAGES = "/run/sbx/stages";
@@ -77,7 +78,10 @@ export class BootConfig {
       if (await hasPipe(path)) await Deno.remove(path);
       await Deno.writeFile(path, Uint8Array.fromBase64(content), { mode });
       await Deno.chmod(path, mode);
-      if (path === CA_PATH) await trust(atob(content));
+      if (path === CA_PATH) {
+        await trust(atob(content));
+        await trustInJava(atob(content));
+      }
     } catch (error) {
       this.#failures.push(`${path}: ${messageOf(error)}`);
     }
@@ -201,8 +205,39 @@ export async function trust(pem: string, root = ""): Promise<void> {
     if (before === undefined) await Deno.writeTextFile(file, pem, { append: true });
     else await Deno.writeTextFile(file, (await Deno.readTextFile(file)).replace(before, "") + pem);
   }
-  if (before === undefined) await makeRoom(root + SOURCE);
+  if (before === undefined) {
+    await makeRoom(root + SOURCE);
+    // As update-ca-certificates would; Debian's package of Java's store takes what has a link.
+    await Deno.symlink(SOURCE, `${root}${folderOf(BUNDLE)}/sbx.pem`).catch(ignore("an image may have one"));
+  }
   await Deno.writeTextFile(root + SOURCE, pem);
+}
+
+/**
+ * Puts the certificate into the stores of the JDKs of this guest, at each boot: one that was installed without a package, or came
+ * with another image, has a store of its own.
+ *
+ * @param root root of the guest's files
+ */
+export async function trustInJava(pem: string, root = ""): Promise<void> {
+  const list = (folder: string) => {
+    try {
+      return [...Deno.readDirSync(root + folder)].map(({ name }) => name);
+    } catch {
+      return [];
+    }
+  };
+  for (const path of storePaths(list)) {
+    const file = await Deno.realPath(root + path).catch(() => undefined);
+    const info = file === undefined ? undefined : await Deno.stat(file);
+    if (file === undefined || !info?.isFile || info.size > STORE_MAX) continue;
+    const store = await withTrusted(await Deno.readFile(file), pem);
+    if (store === undefined) continue;
+    const fresh = await Deno.makeTempFile({ dir: folderOf(file) });
+    await Deno.writeFile(fresh, store);
+    await Deno.chmod(fresh, info.mode! & 0o777);
+    await Deno.rename(fresh, file);
+  }
 }
 
 async function isFile(path: string): Promise<boolean> {

@@ -2,12 +2,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import {
+  fillLayer,
   overlayAt,
   resolveIn,
   trustContainer,
   trustProcess,
   withLower,
 } from "../../../../cmd/guest/container/trust.ts";
+import { withTrusted } from "../../../../lib/machine/guest/java/mod.ts";
+import { JAVA_STORES } from "../../../helper/java.ts";
 import { RUNTIME, RUNTIMES_PATH } from "../../../../lib/publish/image/docker.ts";
 import { LAYER_PATH, TRUST_VARIABLES } from "../../../../lib/machine/guest/wire/mod.ts";
 
@@ -23,7 +26,7 @@ async function withFolder(test: (dir: string) => void | Promise<void>): Promise<
 const readJson = (path: string) => JSON.parse(Deno.readTextFileSync(path));
 
 Deno.test("a container gets the bundle in its own /dev and every variable that its image does not set", () =>
-  withFolder((dir) => {
+  withFolder(async (dir) => {
     const dev = { destination: "/dev", type: "tmpfs", source: "tmpfs" };
     const spec = {
       process: { env: ["PATH=/bin", "SSL_CERT_FILE=/mine.pem"], args: ['"env":['] },
@@ -31,7 +34,7 @@ Deno.test("a container gets the bundle in its own /dev and every variable that i
       hooks: { prestart: [] },
     };
     Deno.writeTextFileSync(join(dir, "config.json"), JSON.stringify(spec));
-    trustContainer(dir, { ca: "/none", bundle: "/etc/bundle" });
+    await trustContainer(dir, { ca: "/none", bundle: "/etc/bundle" });
     const { process, mounts, hooks } = readJson(join(dir, "config.json"));
     assertEquals(process.env.slice(0, 2), spec.process.env);
     const others = TRUST_VARIABLES.filter((name) => name !== "SSL_CERT_FILE");
@@ -44,10 +47,10 @@ Deno.test("a container gets the bundle in its own /dev and every variable that i
   }));
 
 Deno.test("a container that has the guest's /dev stays as it is, and a program that joins gets the variables", () =>
-  withFolder((dir) => {
+  withFolder(async (dir) => {
     const text = JSON.stringify({ process: {}, mounts: [{ destination: "/dev", type: "bind" }] });
     Deno.writeTextFileSync(join(dir, "config.json"), text);
-    trustContainer(dir);
+    await trustContainer(dir);
     assertEquals(Deno.readTextFileSync(join(dir, "config.json")), text);
     Deno.writeTextFileSync(join(dir, "process.json"), '{"args":["env"]}');
     trustProcess(join(dir, "process.json"));
@@ -84,6 +87,33 @@ Deno.test("no link of an image leads out of its root", () =>
       undefined,
       "/certs/ca.crt",
     ]);
+  }));
+
+Deno.test("a layer has the bundles and the Java stores of an image with the CA, and nothing from outside", () =>
+  withFolder(async (dir) => {
+    const [root, layer] = [join(dir, "root"), join(dir, "layer")];
+    Deno.mkdirSync(layer);
+    for (const folder of ["etc/ssl/certs", "opt/jdk/lib/security", "jdk/lib/security", "usr/lib"]) {
+      Deno.mkdirSync(join(root, folder), { recursive: true });
+    }
+    Deno.mkdirSync(join(dir, "host/jdk/lib/security"), { recursive: true });
+    Deno.writeTextFileSync(join(root, "etc/ssl/certs/ca-certificates.crt"), "own\n");
+    for (const store of [join(root, "opt/jdk"), join(root, "jdk"), join(dir, "host/jdk")]) {
+      Deno.writeFileSync(`${store}/lib/security/cacerts`, Uint8Array.fromBase64(JAVA_STORES.jks));
+    }
+    Deno.chmodSync(join(root, "jdk/lib/security/cacerts"), 0o640);
+    Deno.symlinkSync(join(dir, "host"), join(root, "usr/lib/jvm"));
+    assert(await fillLayer(layer, root, JAVA_STORES.ca, "/jdk/"));
+    assertEquals(
+      Deno.readTextFileSync(join(layer, "etc/ssl/certs/ca-certificates.crt")),
+      `own\n${JAVA_STORES.ca}`,
+    );
+    for (const store of ["opt/jdk", "jdk"]) {
+      const changed = Deno.readFileSync(join(layer, store, "lib/security/cacerts"));
+      assertEquals(await withTrusted(changed, JAVA_STORES.ca), undefined, store);
+    }
+    assertEquals(Deno.statSync(join(layer, "jdk/lib/security/cacerts")).mode! & 0o777, 0o640);
+    assertEquals([...Deno.readDirSync(layer)].map(({ name }) => name).sort(), ["etc", "jdk", "opt"]);
   }));
 
 Deno.test("another layer is only put between whole options of an overlay", () => {
