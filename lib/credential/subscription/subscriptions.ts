@@ -137,7 +137,8 @@ export class Subscriptions {
    * itself says whose it is, and no token that was in a program's reach is stored.
    *
    * @param ref of an offer
-   * @throws {SbxError} `login.not_found`, `login.over`, `credential.conflict`; the VM's login stays
+   * @throws {SbxError} `login.not_found`, `credential.conflict`; the VM's login stays. `login.over`: the provider renews it no
+   * more, or for another account, and the VM has to log in again
    */
   async keep(ref: string, label?: string, renew: Renew = renewOnHost): Promise<Subscription> {
     const offered = this.offers().find((each) => each.ref === ref);
