@@ -171,6 +171,8 @@ function der(tag: number, ...parts: (Uint8Array | number[])[]): Uint8Array {
   const { length } = body;
   const size = length < 0x80
     ? [length]
+    : length < 0x100
+    ? [0x81, length]
     : length < 0x10000
     ? [0x82, ...big(length, 2)]
     : [0x84, ...big(length, 4)];
