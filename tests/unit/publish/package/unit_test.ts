@@ -1,0 +1,44 @@
+/** Units of the package for systemd: how far the one that runs as root is confined. */
+import { assert } from "@std/assert";
+import { join } from "node:path";
+import { sbxDeb } from "../../../../lib/publish/package/mod.ts";
+import { runChild } from "../../../helper/child.ts";
+
+/** Exposure that systemd-analyze may find at most, in tenths. */
+const THRESHOLD = 40;
+
+const tool = await runChild("sh", { args: ["-c", "command -v systemd-analyze"] });
+
+Deno.test({
+  name: "the unit that fetches assets as root is confined",
+  ignore: !tool.success,
+  fn: async () => {
+    const text = "";
+    const { files } = sbxDeb({
+      ...{ version: "1.0.0", arch: "amd64", maintainer: "a <a@example.com>", program: "sbx" },
+      vsock: { program: "vsock", builtUsing: "vsock (= 1)" },
+      completions: { bash: text, zsh: text, fish: text },
+      ...{
+        manuals: {},
+        notices: text,
+        readme: text,
+        changelog: text,
+        sbom: text,
+        sourceDateEpoch: 1_764_000_000,
+      },
+    });
+    const { content } = files.find(({ path }) => path.endsWith("/sbx-assets.service"))!;
+    assert("text" in content);
+    const dir = await Deno.makeTempDir();
+    try {
+      const path = join(dir, "sbx-assets.service");
+      await Deno.writeTextFile(path, content.text);
+      const args = ["security", "--offline=true", "--no-pager", `--threshold=${THRESHOLD}`, path];
+      const { success, stdout, stderr } = await runChild("systemd-analyze", { args });
+      const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
+      assert(success, decode(stdout).trim().split("\n").at(-1) + decode(stderr));
+    } finally {
+      await Deno.remove(dir, { recursive: true });
+    }
+  },
+});
