@@ -15,6 +15,8 @@ const PAGES = [
   ["rules"],
   ["detections"],
   ["mcp"],
+  ["agents"],
+  ["images"],
   ["credentials"],
   ["settings"],
   ["status"],

@@ -15,11 +15,12 @@ export async function credentialSteps(t: Deno.TestContext, { sbx, desktop }: Des
   await t.step("a secret is posted once, and the page keeps nothing of it", async () => {
     await desktop.open("credentials");
     await page.getByRole("button", { name: "Add a credential" }).click();
+    await page.getByRole("button", { name: /^Anthropic/ }).click();
     await page.getByLabel("Secret", { exact: true }).fill("short");
     await page.getByLabel("Label (optional)").fill(LABEL);
     assertEquals(await desktop.violations(), []);
     await page.getByRole("button", { name: "Add", exact: true }).click();
-    await page.getByRole("dialog").getByRole("alert").waitFor();
+    await page.locator("#secret-problem .error").waitFor();
     assertEquals(await page.getByLabel("Secret", { exact: true }).inputValue(), "");
     await page.getByLabel("Secret", { exact: true }).fill(SECRET);
     await page.keyboard.press("Enter");
@@ -36,17 +37,22 @@ export async function credentialSteps(t: Deno.TestContext, { sbx, desktop }: Des
     "a decoy is made up, and a credential is revoked after the page says what that means",
     async () => {
       await page.getByRole("button", { name: "Add a credential" }).click();
+      await page.getByRole("button", { name: /^Anthropic/ }).click();
       await page.getByLabel("Label (optional)").fill("bait");
       await page.getByLabel(/^A decoy/).check();
       await page.getByRole("button", { name: "Add", exact: true }).click();
       await page.getByRole("row", { name: /bait/ }).getByText("decoy").waitFor();
-      await page.getByRole("button", { name: "Uses of bait" }).click();
+      await page.getByRole("button", { name: "More for bait" }).click();
+      await page.getByRole("menuitem", { name: "Uses" }).click();
       await page.getByText("It was never used.").waitFor();
       assertEquals(await desktop.violations(), []);
-      await row.getByRole("button", { name: /^Revoke/ }).click();
+      await row.getByRole("button", { name: /^More for/ }).click();
+      await page.getByRole("menuitem", { name: "Revoke" }).click();
       await page.getByText("This cannot be undone").waitFor();
       await page.getByRole("dialog").getByRole("button", { name: "Revoke" }).click();
-      await row.getByText(/^revoked/).waitFor();
+      await row.waitFor({ state: "detached" });
+      await page.getByRole("switch", { name: "Show 1 revoked" }).check();
+      await row.getByText("revoked", { exact: true }).waitFor();
     },
   );
 }

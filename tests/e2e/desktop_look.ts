@@ -22,6 +22,8 @@ export const PAGES = [
   ["rules"],
   ["detections"],
   ["mcp"],
+  ["agents"],
+  ["images"],
   ["credentials"],
   ["settings"],
   ["status"],
