@@ -1,9 +1,11 @@
 /** Rules on the desktop page, in Chromium against the whole service: tried and compared on sessions that have something. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import type { Locator } from "playwright-core";
 import type { Home } from "../../lib/base/home/mod.ts";
+import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
-import { http } from "../helper/session_gate.ts";
+import { http, rule } from "../helper/session_gate.ts";
 import { recordOf } from "../helper/vm.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
@@ -19,6 +21,7 @@ async function prepare(home: Home): Promise<void> {
 Deno.test("rules on the desktop page", options, async (t) => {
   await using home = await DesktopHome.make({
     prepare,
+    rules: rule("profiles", "no-denied", "block", 'http.request.host == "denied.example"'),
     past: [{ id: EMPTY, name: "nothing-happened", write() {} }],
   });
   const { desktop } = home;
@@ -68,6 +71,45 @@ Deno.test("rules on the desktop page", options, async (t) => {
     await effect.getByText("It changes 1 of 1 decisions of dev:").waitFor();
     await effect.getByRole("row", { name: /tried\.example.*block by no-tried/ }).waitFor();
     await discard();
+  });
+
+  await t.step("from a denial to a rule in force: three clicks", async () => {
+    for (let at = 0; at < 3; at++) await home.gate.decide(http("denied.example"));
+    await desktop.open("vm", "dev", "timeline");
+    const list = page.getByRole("listbox", { name: "Events" });
+    const repeated = list.getByRole("option", { name: /×3 .*denied\.example/ });
+    let clicks = 0;
+    const click = async (target: Locator) => {
+      await target.click();
+      clicks++;
+    };
+    await click(repeated);
+    await click(page.getByRole("region", { name: "Why" }).getByRole("button", { name: "Allow this" }));
+    assertEquals(await dialog.getByLabel("Id").inputValue(), "allow-denied-example");
+    await dialog.getByText(/^It changes|^The rule/).first().waitFor();
+    assertEquals(await desktop.violations(), []);
+    await shoot(desktop, "allow_this");
+    await click(dialog.getByRole("button", { name: "Save rule" }));
+    await dialog.waitFor({ state: "detached" });
+    const saved = await Deno.readTextFile(join(home.home.dir, "rules/code.toml"));
+    assertStringIncludes(saved, '[profiles.rules.allow-denied-example]\naction = "allow"');
+    assertEquals(clicks, 3);
+  });
+
+  await t.step("events that repeat are one line, which opens and closes by the arrows", async () => {
+    const list = page.getByRole("listbox", { name: "Events" });
+    const alike = list.getByRole("option", { name: /denied\.example/ });
+    assertEquals(await alike.count(), 1);
+    await list.focus();
+    await page.keyboard.press("ArrowRight");
+    await list.getByRole("option").nth(3).waitFor();
+    assertEquals(await alike.count(), 4);
+    assertEquals(await desktop.violations(), []);
+    await shoot(desktop, "timeline_repeats");
+    await page.keyboard.press("ArrowUp");
+    await page.keyboard.press("ArrowLeft");
+    await list.getByText("×3 ▾").click();
+    await alike.nth(1).waitFor({ state: "detached" });
   });
 
   assertEquals(desktop.problems, []);

@@ -446,6 +446,9 @@ export const text = {
         } rule ${rule}`,
     layers: { label: "Rules decide in this order", corp: "Organization", profile: "Profile", default: "sbx" },
     editRule: "Edit rule",
+    allowThis: "Allow this",
+    allowTitle: (profile: string) => `Allow this in ${profile}`,
+    repeats: (isOpen: boolean) => isOpen ? "Show as one line" : "Show each of them",
     fields: "All fields",
     graph: {
       label: (events: number, blocked: number) => `${events} events over time, ${blocked} blocked`,

@@ -137,14 +137,14 @@ const PROTOCOLS = allOf<NonNullable<RuleTable["protocol"]>>()(
 );
 
 /** Id and action of a rule, as fields of a form. */
-function RuleFields({ rule_id, rule }: Subject) {
+function RuleFields({ rule_id, suggested, rule }: Subject) {
   const words = text.rules.editor;
   return (
     <>
       {rule_id === undefined && (
         <label>
           {words.id}
-          <input name="id" required autocomplete="off" />
+          <input name="id" required autocomplete="off" defaultValue={suggested} />
         </label>
       )}
       <label>
@@ -220,6 +220,8 @@ const UNNAMED = "new-rule";
 /** A rule to begin with; of a new one, the id may be changed. */
 interface Subject {
   rule_id?: string;
+  /** an id that a new rule may have */
+  suggested?: string;
   rule?: RuleTable;
 }
 

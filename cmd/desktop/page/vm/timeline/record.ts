@@ -3,28 +3,13 @@ import { effect, signal } from "@preact/signals";
 import { api, type RecordedEvent } from "../../../api/routes.ts";
 import { subjectOf } from "../../../part/subject.ts";
 import { type LiveDecision, onMessage } from "../../../store/live.ts";
+import type { Row } from "./lines.ts";
 import { act, connection } from "../../../store/store.ts";
 
 /** Events of one request. */
 const PAGE_SIZE = 1000;
 /** Events that are kept; older ones are in the record, behind narrower conditions. */
 export const ROWS_MAX = 100_000;
-
-/** One line of a timeline. */
-export interface Row {
-  id: string;
-  sequence: number;
-  time: number;
-  family: string;
-  type: string;
-  subject: string;
-  decision: string;
-  rule: string;
-  /** name of the program's file */
-  program: string;
-  /** the text that a search matches, in lower case; of live events alone */
-  all?: string;
-}
 
 /** Conditions of a timeline; empty texts are no conditions. */
 export interface Conditions {

@@ -2,7 +2,7 @@ import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { allOf } from "../../../../../lib/base/list/mod.ts";
 import { EVENT_FAMILIES } from "../../../../../lib/event/mod.ts";
-import { api, type Explained, type FinalDecision } from "../../../api/routes.ts";
+import { api, type Explained, type FinalDecision, type RecordedEvent } from "../../../api/routes.ts";
 import { hrefOf, query, setQuery, useAddressed } from "../../../app/route.ts";
 import { text } from "../../../text/en.ts";
 import { EventFields } from "../../../part/http.tsx";
@@ -12,7 +12,10 @@ import { Icon, type IconName } from "../../../part/icon.tsx";
 import { subjectOf } from "../../../part/subject.ts";
 import { When } from "../../../part/time.tsx";
 import { Histogram } from "./histogram.tsx";
-import { type Row, ROWS_MAX, Timeline } from "./record.ts";
+import { RuleEditor } from "../../rules/editor.tsx";
+import { allowing } from "./allow.ts";
+import { type Line, linesOf } from "./lines.ts";
+import { ROWS_MAX, Timeline } from "./record.ts";
 
 const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
 
@@ -157,8 +160,11 @@ function Why({ why: { event, decision, findings } }: { why: Explained }) {
       <p class="hint">
         {event.common.event_type} · <When at={timestamp_unix_ms} />
       </p>
-      {rule?.layer === "profile" && (
-        <p>
+      <div class="buttons">
+        {decision?.decision === "block" && (rule?.layer === "profile" || rule?.layer === "default") && (
+          <AllowThis event={event} />
+        )}
+        {rule?.layer === "profile" && (
           <a
             href={`${hrefOf("rules")}?profile=${encodeURIComponent(profile_id)}&rule=${
               encodeURIComponent(rule.id)
@@ -166,8 +172,8 @@ function Why({ why: { event, decision, findings } }: { why: Explained }) {
           >
             {words.editRule}
           </a>
-        </p>
-      )}
+        )}
+      </div>
       {decision && (
         <dl>
           <Entry
@@ -206,6 +212,30 @@ function Why({ why: { event, decision, findings } }: { why: Explained }) {
   );
 }
 
+/** Makes a rule of an event that was blocked, shown with its effect on the session before it is saved. */
+function AllowThis({ event }: { event: RecordedEvent }) {
+  const isOpen = useSignal(false);
+  const subject = allowing(event);
+  const words = text.timeline;
+  if (!subject) return null;
+  const { profile_id, session_id } = event.common;
+  return (
+    <>
+      <button type="button" onClick={() => isOpen.value = true}>{words.allowThis}</button>
+      {isOpen.value && (
+        <RuleEditor
+          profile={profile_id}
+          title={words.allowTitle(profile_id)}
+          subject={subject}
+          session={session_id}
+          onSaved={() => {}}
+          onClose={() => isOpen.value = false}
+        />
+      )}
+    </>
+  );
+}
+
 function Entry({ name, value }: { name: string; value: string | undefined }) {
   if (!value) return null;
   return (
@@ -231,7 +261,10 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
   const isPointed = useRef(false);
   const first = useComputed(() => Math.max(0, Math.floor(top.value / ROW_HEIGHT) - MARGIN));
   const count = Math.ceil(height.value / ROW_HEIGHT) + 2 * MARGIN;
-  const all = timeline.rows.value;
+  const rows = timeline.rows.value;
+  /** lines whose events are listed below them */
+  const open = useSignal<ReadonlySet<string>>(new Set());
+  const all = useMemo(() => linesOf(rows, open.value), [rows, open.value]);
   const drawn = all.slice(first.value, first.value + count);
   useEffect(() => {
     const observer = new ResizeObserver(([{ contentRect }]) => height.value = contentRect.height);
@@ -252,25 +285,32 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
     top.value = scrollTop;
     if (scrollTop + clientHeight >= scrollHeight - MARGIN * ROW_HEIGHT) timeline.loadOlder();
   };
+  const toggle = (id: string) => open.value = open.value.symmetricDifference(new Set([id]));
   const onKey = (event: KeyboardEvent) => {
     const step = { ArrowDown: 1, ArrowUp: -1, j: 1, k: -1 }[event.key];
+    const at = lineOf(all, chosen.value);
+    const isRepeated = at >= 0 && all[at].rows.length > 1;
+    if (isRepeated && (event.key === "ArrowRight" || event.key === "ArrowLeft")) {
+      event.preventDefault();
+      if (open.value.has(all[at].id) !== (event.key === "ArrowRight")) toggle(all[at].id);
+      return;
+    }
     if (step === undefined || all.length === 0) return;
     event.preventDefault();
-    const at = all.findIndex(({ id }) => id === chosen.value);
     const next = at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step));
-    chosen.value = all[next].id;
+    chosen.value = all[next].rows[0].id;
     keepInSight(box.current!, next);
     if (next === all.length - 1) timeline.loadOlder();
   };
+  const marked = lineOf(all, chosen.value);
+  const active = drawn.find((line) => line === all[marked]);
   return (
     <div
       ref={box}
       class="events"
       role="listbox"
       aria-label={text.timeline.list}
-      aria-activedescendant={drawn.some(({ id }) => id === chosen.value)
-        ? `event-${chosen.value}`
-        : undefined}
+      aria-activedescendant={active && `event-${active.id}`}
       tabIndex={0}
       onScroll={onScroll}
       onPointerEnter={() => isPointed.current = true}
@@ -278,15 +318,17 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       onKeyDown={onKey}
     >
       <div class="space" role="presentation" style={{ height: `${all.length * ROW_HEIGHT}px` }}>
-        {drawn.map((row, index) => (
+        {drawn.map((line, index) => (
           <EventRow
             // An element stays with its event: a click that began on it goes to no other one.
-            key={row.id}
-            row={row}
+            key={line.id}
+            line={line}
             place={first.value + index}
             count={all.length}
-            isChosen={row.id === chosen.value}
-            onChoose={() => chosen.value = row.id}
+            isChosen={line === active}
+            isOpen={open.value.has(line.id)}
+            onChoose={() => chosen.value = line.rows[0].id}
+            onToggle={() => toggle(line.id)}
           />
         ))}
       </div>
@@ -306,19 +348,33 @@ const FAMILY_ICONS: Record<string, IconName> = {
   ask: "inbox",
 };
 
+/** Place of the line that has the event; the event's own line where its group is open. */
+function lineOf(lines: readonly Line[], event: string | undefined): number {
+  if (event === undefined) return -1;
+  return lines.findLastIndex(({ rows }) => rows.some(({ id }) => id === event));
+}
+
 interface RowProps {
-  row: Row;
+  line: Line;
   place: number;
   count: number;
   isChosen: boolean;
+  /** its events are listed below it */
+  isOpen: boolean;
   onChoose: () => void;
+  onToggle: () => void;
 }
 
-function EventRow({ row, place, count, isChosen, onChoose }: RowProps) {
+function EventRow({ line, place, count, isChosen, isOpen, onChoose, onToggle }: RowProps) {
+  const { rows: [row], rows } = line;
+  const toggle = (event: Event) => {
+    event.stopPropagation();
+    onToggle();
+  };
   return (
     <div
-      id={`event-${row.id}`}
-      class={`event ${row.decision}`}
+      id={`event-${line.id}`}
+      class={line.isPart ? `event part ${row.decision}` : `event ${row.decision}`}
       role="option"
       aria-selected={isChosen}
       aria-setsize={count}
@@ -334,7 +390,15 @@ function EventRow({ row, place, count, isChosen, onChoose }: RowProps) {
       <span class="decision">
         {row.decision !== "" && <span class={`pill ${row.decision}`}>{row.decision}</span>}
       </span>
-      <span title={row.subject}>{row.subject}</span>
+      <span title={row.subject}>
+        {rows.length > 1 && (
+          // By the keyboard: the arrows to the right and to the left.
+          <span class="repeats" title={text.timeline.repeats(isOpen)} onClick={toggle}>
+            ×{rows.length.toLocaleString("en")} {isOpen ? "▾" : "▸"}
+          </span>
+        )}
+        {row.subject}
+      </span>
       <span class="program" title={row.program}>{row.program}</span>
       <span class="rule-of" title={row.rule}>{row.rule}</span>
     </div>
