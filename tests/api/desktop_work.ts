@@ -57,6 +57,35 @@ export async function workSteps(t: Deno.TestContext, home: DesktopHome): Promise
     },
   );
 
+  await t.step("what the VM changes meanwhile is shown, unless a selection would be lost", async () => {
+    const write = async (name: string) => {
+      await Deno.writeTextFile(join(inside, name), `${name}\n`);
+      home.gate.observe({
+        common: { event_type: "file.activity", source_engine: "file" },
+        file: {
+          activity: {
+            ...{ operation: "write", path: `/workspace/${name}`, path_class: "workspace" },
+            ...{ name, ext: "txt", byte_count: 1 },
+          },
+        },
+      });
+    };
+    const diff = (name: string) => work.getByRole("button", { name: `Diff of ${name}` });
+    await write("meanwhile.txt");
+    await diff("meanwhile.txt").waitFor();
+    const box = work.getByRole("checkbox", { name: "Take all of meanwhile.txt" });
+    await box.check();
+    await write("later.txt");
+    await work.getByText("Files changed since").waitFor();
+    assertEquals([await box.isChecked(), await diff("later.txt").count()], [true, 0]);
+    await work.getByRole("button", { name: "Refresh" }).click();
+    await diff("later.txt").waitFor();
+    for (const name of ["meanwhile.txt", "later.txt"]) await Deno.remove(join(inside, name));
+    await work.getByRole("button", { name: "Refresh" }).click();
+    await diff("later.txt").waitFor({ state: "detached" });
+    await diff("n.txt").click();
+  });
+
   await t.step("a second take goes onto the first one's branch, in its author's words", async () => {
     await work.getByLabel("Piece 1 of 2 of n.txt").first().check();
     await work.getByRole("button", { name: "Take 1 piece" }).click();

@@ -4,6 +4,7 @@ export const work = {
   of: (dir: string) => `Work on ${dir}`,
   none: (name: string) => `No folder was brought in: sbx push DIR ${name}`,
   again: "Refresh",
+  stale: "Files changed since",
   nothing: "The VM changed nothing.",
   take: (count: number) => count === 0 ? "Take" : `Take ${count} ${count === 1 ? "piece" : "pieces"}`,
   takeAll: "Take all",

@@ -8,6 +8,7 @@ import { act, textOf } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import { allFiles, type Chosen, countOf, flaggedOf, keyOf, takeOf, withFile, withPiece } from "./chosen.ts";
 import { WorkFile } from "./file.tsx";
+import { onChange } from "./changed.ts";
 
 type Unit = WorkView["units"][number];
 
@@ -20,11 +21,17 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
   const words = text.work;
   const problem = useSignal<string | undefined>(undefined);
   const isAsking = useSignal(false);
-  const read = async () => {
-    chosen.value = new Map();
-    work.value = problem.value = undefined;
+  const isStale = useSignal(false);
+  /** @param isQuiet the work stays in sight until there is an answer */
+  const read = async (isQuiet = false) => {
+    isStale.value = false;
+    if (!isQuiet) {
+      chosen.value = new Map();
+      work.value = problem.value = undefined;
+    }
     try {
       work.value = await api.work(vm.id);
+      problem.value = undefined;
     } catch (error) {
       problem.value = error instanceof ApiError && error.code === "repo.none"
         ? words.none(vm.name)
@@ -32,10 +39,16 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
     }
   };
   useEffect(() => void read(), [vm.id]);
+  // A selection is a person's: its pieces stay until they refresh them.
+  const refresh = () => {
+    if (chosen.peek().size > 0) isStale.value = true;
+    else read(true);
+  };
+  useEffect(() => onChange(vm.id, refresh), [vm.id]);
   if (problem.value) {
     return (
       <p class="hint" role="status">
-        {problem.value} <button type="button" onClick={read}>{words.again}</button>
+        {problem.value} <button type="button" onClick={() => read()}>{words.again}</button>
       </p>
     );
   }
@@ -72,7 +85,8 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
           {words.summary(units.reduce((all, unit) => all + unit.files_count, 0))}{" "}
           <span class="plus">+{sum("added")}</span> <span class="minus">−{sum("removed")}</span>
         </p>
-        <button type="button" onClick={read}>{words.again}</button>
+        {isStale.value && <span class="pill ask" role="status">{words.stale}</span>}
+        <button type="button" onClick={() => read()}>{words.again}</button>
       </div>
       {taken.value && <Taken taken={taken.value} branch={shown.branch} />}
       {files.length === 0 && <p class="empty">{words.nothing}</p>}
