@@ -28,7 +28,7 @@ Deno.test({
       },
     });
     const { content } = files.find(({ path }) => path.endsWith("/sbx-assets.service"))!;
-    assert("text" in content);
+    if (!("text" in content)) throw new Error("the unit is not written as text");
     const dir = await Deno.makeTempDir();
     try {
       const path = join(dir, "sbx-assets.service");
