@@ -48,6 +48,8 @@ export function StartForm({ agent, credentials, onKeys }: Props) {
     try {
       const request = { dir: folder, prompt, name: word("name"), credential: word("credential") };
       const { id } = await begin(() => api.startAgent(agent.id, request));
+      // Its progress is above the tiles.
+      scrollTo({ top: 0 });
       started.value = { task: id, view: prompt === undefined ? "terminal" : "timeline" };
     } catch (failure) {
       const field = failure instanceof ApiError && failure.code === "folder.not_found"
