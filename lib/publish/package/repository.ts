@@ -4,8 +4,6 @@ import { basename, join, relative } from "node:path";
 import { gzipSync } from "node:zlib";
 import { SbxError } from "../../base/error/mod.ts";
 import { accessProblem, writeAtomic } from "../../base/home/mod.ts";
-import { runTool } from "./deb.ts";
-import { writeAtomic } from "../../base/home/mod.ts";
 import { requireTools, runTool } from "./deb.ts";
 
 /** Signs with one OpenPGP key, kept in a temporary folder for this object's lifetime. */
