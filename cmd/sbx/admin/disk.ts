@@ -11,7 +11,7 @@ const SHOWN = 3;
 export const command: Command = {
   name: "disk",
   usage: "[--all] [--json]",
-  summary: "show the disk space of VMs, images, records and all other files",
+  summary: "show the disk space of VMs, images and records",
   notes: [
     "SIZE is allocated space: holes of disks take none, and a file of several names counts once. AGE is the time since the newest change.",
   ],

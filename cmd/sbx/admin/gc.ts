@@ -8,7 +8,7 @@ import { table } from "../output.ts";
 export const command: Command = {
   name: "gc",
   usage: "[--dry-run] [--json]",
-  summary: "remove what nothing needs: old images, templates, and records over their limits",
+  summary: "remove unused images and templates, and records over a cap",
   notes: [
     "Records go by vm.resources.retention_days and ledger.max_total_mb, in the order of ledger.remove_first, each after a copy to ledger.export_dir where that is set. Records that corp holds, or that were not sent yet, stay and are listed.",
     "Deleted VMs stay for their day (sbx purge --deleted), and so does the shared cache (sbx cache clear).",
