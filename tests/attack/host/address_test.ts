@@ -1,5 +1,5 @@
 /** Spellings of a host that a rule names, by which connections passed the rule. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { StreamOpen } from "../../../lib/machine/guest/schema.ts";
 import { TestNet } from "../../helper/net.ts";
@@ -53,7 +53,7 @@ ${RULES}
   await using net = await TestNet.open({ rules, timeouts: { silence: 1 } });
   const client = await net.client(25, `::ffff:${ADDRESS}`);
   await client.send("SSH-2.0-x\r\n");
-  assertEquals(await client.closed(), true);
+  assertStringIncludes(await client.rest(), '(rule "no-dotted")');
   assertEquals(net.gate.entries.map(({ event, decision }) => [event.http!.request.host, decision!.rule.id]), [
     [ADDRESS, "no-dotted"],
   ]);
