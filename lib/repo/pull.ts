@@ -136,7 +136,7 @@ async function furtherPartOf(
   const env = message === undefined ? undefined : await authorOf(unit);
   const commit = await commitOnto(unit, branch, entries, message ?? `Work of ${work.vm}`, env);
   if (commit === undefined) return undefined;
-  // The branch still stands for the commits that it did, and has what it had.
+  // The branch keeps the commits that it stands for, and the pieces of other VMs.
   const { squashed, joined } = unit.unit;
   return { commit, branch, held: squashed?.[branch], joined: joined?.[branch] };
 }

@@ -209,7 +209,7 @@ export async function trust(pem: string, root = ""): Promise<void> {
   }
   if (before === undefined) {
     await makeRoom(root + SOURCE);
-    // As update-ca-certificates would; Debian's package of Java's store takes what has a link.
+    // As update-ca-certificates would; Debian's package of Java's store takes files with a link.
     await Deno.symlink(SOURCE, `${root}${folderOf(BUNDLE)}/sbx.pem`).catch(ignore("an image may have one"));
   }
   await Deno.writeTextFile(root + SOURCE, pem);

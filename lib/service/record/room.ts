@@ -53,7 +53,7 @@ export interface KeptRecord {
   why: string;
 }
 
-/** What a collection removes, or has removed. */
+/** Files that a collection removes, or has removed. */
 export interface RecordCollection {
   /** that all records take, before */
   bytes: number;
