@@ -60,8 +60,10 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
     await page.keyboard.press("Control+k");
     const palette = page.getByRole("dialog", { name: "Go to or do" });
     await page.keyboard.type("dev findi");
-    await palette.getByRole("option", { name: "dev: Findings" }).waitFor();
+    const found = palette.getByRole("option", { name: "dev: Findings", selected: true });
+    await found.waitFor();
     assertEquals(await desktop.violations(), []);
+    await found.waitFor();
     await page.keyboard.press("Enter");
     await page.waitForURL(/#\/vm\/dev\/findings$/);
     await page.keyboard.press("Control+k");

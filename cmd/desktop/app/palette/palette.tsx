@@ -90,7 +90,10 @@ function PaletteDialog({ onClose }: { onClose: () => void }) {
             id={`palette-${place}`}
             role="option"
             aria-selected={place === at.value}
-            onPointerMove={() => at.value = place}
+            onPointerMove={({ movementX, movementY }) => {
+              // The list changes below a pointer that rests.
+              if (movementX !== 0 || movementY !== 0) at.value = place;
+            }}
             onClick={() => run(entry)}
           >
             <span>{entry.label}</span>
