@@ -175,6 +175,8 @@ function der(tag: number, ...parts: (Uint8Array | number[])[]): Uint8Array {
     ? [0x81, length]
     : length < 0x10000
     ? [0x82, ...big(length, 2)]
+    : length < 0x1000000
+    ? [0x83, ...big(length, 3)]
     : [0x84, ...big(length, 4)];
   return joined([tag], size, body);
 }

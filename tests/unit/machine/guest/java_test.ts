@@ -43,6 +43,26 @@ Deno.test("a PKCS#12 without a password gets it too, with Java's mark of trust",
   assertEquals(await withTrusted(after, ca), undefined);
 });
 
+Deno.test("lengths have their one form in a PKCS#12 of every size: Java reads no store with a longer one", async () => {
+  let digits = 0;
+  for (const size of [100, 70_000]) {
+    const filler = `-----BEGIN CERTIFICATE-----${btoa("x".repeat(size))}-----END CERTIFICATE-----`;
+    const filled = (await withTrusted(store("pkcs12"), filler))!;
+    const after = (await withTrusted(filled, ca))!;
+    // Down through the outer elements, each of which holds nearly all.
+    for (let at = 0; after[at] === 0x30;) {
+      const count = after[at + 1] - 0x80;
+      digits = Math.max(digits, count);
+      assert(after[at + 2] !== 0, `a length of ${size} begins with a zero`);
+      const [type] = after.subarray(at + 2 + count);
+      // The version, or the type of the content, before the next one.
+      at += 2 + count;
+      if (type === 0x02) at += 3;
+    }
+  }
+  assertEquals(digits, 3);
+});
+
 Deno.test("a store with a password of its own, a damaged one and another file stay as they are", async () => {
   const [jks, pkcs12] = [store("jks"), store("pkcs12")];
   const damaged = Uint8Array.from(jks);
