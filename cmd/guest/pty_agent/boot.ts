@@ -229,16 +229,30 @@ export async function trustInJava(pem: string, root = ""): Promise<void> {
       return [];
     }
   };
+  const failures: unknown[] = [];
   for (const path of storePaths(list)) {
-    const file = await Deno.realPath(root + path).catch(() => undefined);
-    const info = file === undefined ? undefined : await Deno.stat(file);
-    if (file === undefined || !info?.isFile || info.size > STORE_MAX) continue;
-    const store = await withTrusted(await Deno.readFile(file), pem);
-    if (store === undefined) continue;
-    const fresh = await Deno.makeTempFile({ dir: folderOf(file) });
+    // One store may be on a disk that cannot be written, and others not.
+    await trustInStore(root + path, pem).catch((error) => failures.push(error));
+  }
+  if (failures.length > 0) throw failures[0];
+}
+
+async function trustInStore(path: string, pem: string): Promise<void> {
+  const file = await Deno.realPath(path).catch(() => undefined);
+  const info = file === undefined ? undefined : await Deno.stat(file);
+  if (file === undefined || !info?.isFile || info.size > STORE_MAX) return;
+  const store = await withTrusted(await Deno.readFile(file), pem);
+  if (store === undefined) return;
+  const fresh = await Deno.makeTempFile({ dir: folderOf(file) });
+  try {
     await Deno.writeFile(fresh, store);
+    // A JDK in a person's hands stays theirs.
+    await Deno.chown(fresh, info.uid, info.gid);
     await Deno.chmod(fresh, info.mode! & 0o777);
     await Deno.rename(fresh, file);
+  } catch (error) {
+    await Deno.remove(fresh).catch(ignore("the store is as it was"));
+    throw error;
   }
 }
 

@@ -1,5 +1,5 @@
 /** Java's stores of certificates, read by openssl and by the formats' own rules. `make test-docker` asks a JDK. */
-import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { trust, trustInJava } from "../../../../cmd/guest/pty_agent/boot.ts";
@@ -120,5 +120,22 @@ Deno.test("a guest's JDKs get the host's certificate at each boot, and Debian's 
   await trust(ca, root);
   await trustInJava(ca, root);
   assertEquals(await withTrusted(await Deno.readFile(join(own, "cacerts")), ca), undefined);
+  await Deno.remove(root, { recursive: true });
+});
+
+Deno.test("a store that fails stops no other, and each keeps its owner", async () => {
+  const root = await Deno.makeTempDir();
+  const [failing, own] = ["etc/ssl/certs/java", "opt/jdk/lib/security"].map((path) => join(root, path));
+  for (const folder of [failing, own]) await Deno.mkdir(folder, { recursive: true });
+  // A file that no one can read at its beginning.
+  await Deno.symlink("/proc/self/mem", join(failing, "cacerts"));
+  const path = join(own, "cacerts");
+  await Deno.writeFile(path, store("pkcs12"));
+  const isRoot = Deno.uid() === 0;
+  if (isRoot) await Deno.chown(path, 1234, 1235);
+  await assertRejects(() => trustInJava(ca, root));
+  assertEquals(await withTrusted(await Deno.readFile(path), ca), undefined);
+  const { uid, gid } = await Deno.stat(path);
+  assertEquals([uid, gid], isRoot ? [1234, 1235] : [Deno.uid(), Deno.gid()]);
   await Deno.remove(root, { recursive: true });
 });
