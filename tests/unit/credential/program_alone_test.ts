@@ -54,7 +54,7 @@ Deno.test("a confined program finds no secret of its person, reaches no one and 
   await Deno.writeTextFile(join(home, "private"), "a-private-text-of-the-person");
   await Deno.writeTextFile(join(home, "token"), KEY.github);
   await Deno.writeTextFile(join(own, "store.key"), "the-key-of-the-store-of-sbx");
-  const before = Deno.env.get("HOME");
+  const [before, sbxHome] = [Deno.env.get("HOME"), Deno.env.get("SBX_HOME")];
   Deno.env.set("HOME", home);
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const socket = Deno.listen({ transport: "unix", path: join(dir, "agent") });
@@ -92,6 +92,10 @@ Deno.test("a confined program finds no secret of its person, reaches no one and 
         "touch /var/of-a-test && echo written",
         `[ -e ${join(dir, "agent")} ] && echo a socket`,
         "grep -E '^(CapEff|CapBnd):.*[1-9a-f]' /proc/self/status",
+        // Control groups and settings of the kernel, also by a /proc of its own; terminals and disks.
+        "find /sys /proc/sys -writable -type f -print -quit",
+        `unshare -Urmpf --mount-proc sh -c 'find /proc/sys -writable -type f -print -quit'`,
+        "find /dev /dev/pts -mindepth 1 -type b -o -path '*/pts/*'",
       ]
     ) assertEquals(await seen(script), "", script);
     assertEquals(await seen("grep NoNewPrivs /proc/self/status | tail -c2"), "1");
@@ -104,6 +108,18 @@ Deno.test("a confined program finds no secret of its person, reaches no one and 
     ]);
     assertEquals(await seen(`cat ${own}/store.key`, { read: [home] }), "");
     assertEquals(await seen('cat "$HOME/private"', { read: [home] }), "a-private-text-of-the-person");
+    const copies = "for each in /mnt /media /srv /var/tmp; do cat $each/*/.sbx/store.key; done";
+    assertEquals(await seen(copies, { read: [home] }), "");
+    const [linked, data] = [join(home, "linked"), join(dir, "data")];
+    await Deno.mkdir(join(data, "sbx"), { recursive: true });
+    await Deno.writeTextFile(join(data, "sbx", "store.key"), "the-key-of-the-store-of-sbx");
+    await Deno.symlink(join(data, "sbx"), linked);
+    Deno.env.set("SBX_HOME", linked);
+    assertEquals(await seen(`cat ${data}/sbx/store.key`, { read: [data] }), "");
+    if (sbxHome === undefined) Deno.env.delete("SBX_HOME");
+    else Deno.env.set("SBX_HOME", sbxHome);
+    assertEquals(await seen("cat <(echo x > /dev/null && echo y > /dev/shm/z && cat /dev/shm/z)"), "y");
+    assertEquals(await seen("echo mine", { read: ["/mnt"] }), "mine");
     const connect = `exec 3<>/dev/tcp/127.0.0.1/${listener.addr.port} && echo connected`;
     assertEquals(await seen(connect, { network: true }), "connected");
     assertEquals(await run("true"), KEY.openai);
@@ -123,6 +139,8 @@ Deno.test("a confined program finds no secret of its person, reaches no one and 
     await served;
     if (before === undefined) Deno.env.delete("HOME");
     else Deno.env.set("HOME", before);
+    if (sbxHome === undefined) Deno.env.delete("SBX_HOME");
+    else Deno.env.set("SBX_HOME", sbxHome);
     await Deno.remove(dir, { recursive: true });
   }
 });
