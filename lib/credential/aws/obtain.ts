@@ -3,8 +3,9 @@
  * with SSO, credential_process and roles, and of a role that such keys take. Amazon's library asks SSO and STS.
  */
 import { homedir } from "node:os";
-import { dirname, join } from "node:path";
+import { dirname } from "node:path";
 import type { SbxError } from "../../base/error/mod.ts";
+import { accessProblem } from "../../base/home/mod.ts";
 import type { AwsTerms } from "../cloud/terms.ts";
 import type { Obtained } from "../entry.ts";
 import { programError, runProgram } from "../runner.ts";
@@ -20,8 +21,6 @@ const TTL_S = 900;
 /** Life of a role's keys, in `s`: all that a role taken by a role has. */
 const ROLE_S = 3600;
 const REGION = "us-east-1";
-/** Bits of a mode by which others than the owner may write. */
-const OTHERS_WRITE = 0o022;
 /** Most attempts of one request. */
 const ATTEMPTS = 2;
 /** Name of the sessions of a role, in the records of its account. */
@@ -111,22 +110,19 @@ export async function obtainAwsKeys(
  * @throws {SbxError} `credential.program`
  */
 async function requireOwnConfig(): Promise<void> {
-  const home = Deno.env.get("HOME") ?? homedir();
-  const files = [
-    Deno.env.get("AWS_CONFIG_FILE") ?? join(home, ".aws/config"),
-    Deno.env.get("AWS_SHARED_CREDENTIALS_FILE") ?? join(home, ".aws/credentials"),
-  ];
-  for (const file of files) {
+  // As Amazon's library finds them: an empty variable counts for none, and one may begin with the home.
+  const home = Deno.env.get("HOME") || homedir();
+  const files = [["AWS_CONFIG_FILE", "config"], ["AWS_SHARED_CREDENTIALS_FILE", "credentials"]];
+  for (const [name, usual] of files) {
+    const file = (Deno.env.get(name) || `~/.aws/${usual}`).replace(/^~\//, () => `${home}/`);
     const path = await Deno.realPath(file).catch(() => undefined);
     if (path === undefined) continue;
-    for (const each of [path, dirname(path)]) {
-      const { uid, mode } = await Deno.stat(each);
-      const isForeign = uid !== null && uid !== 0 && uid !== Deno.uid();
-      if (!isForeign && ((mode ?? 0) & OTHERS_WRITE) === 0) continue;
-      throw fail(
-        `${each} can be changed by others, and a profile in it may name a program`,
-        `chown and chmod go-w ${each}`,
-      );
+    // Who can write a folder can replace what is in it: the file, and the link to it.
+    for (const each of new Set([path, dirname(path), await Deno.realPath(dirname(file))])) {
+      const { isFile, isDirectory, uid, mode } = await Deno.stat(each);
+      const found = { isFile: each === path ? isFile : isDirectory, uid, mode };
+      const refused = accessProblem(each, found, { keep: "unchanged", root: "owns" });
+      if (refused) throw fail(`${each} ${refused.problem}; a profile in it may name a program`, refused.hint);
     }
   }
 }

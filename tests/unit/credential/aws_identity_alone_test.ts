@@ -193,15 +193,18 @@ source_profile = loop
 /** A person's folder with a configuration of AWS. */
 async function withHome(run: (home: string) => Promise<void>): Promise<void> {
   const home = await Deno.makeTempDir();
-  const before = Deno.env.get("HOME");
+  const before = ["HOME", "AWS_CONFIG_FILE"].map((name) => [name, Deno.env.get(name)] as const);
   Deno.env.set("HOME", home);
+  Deno.env.delete("AWS_CONFIG_FILE");
   try {
     await Deno.mkdir(join(home, ".aws/sso/cache"), { recursive: true });
     await Deno.writeTextFile(join(home, ".aws/config"), CONFIG);
     await run(home);
   } finally {
-    if (before === undefined) Deno.env.delete("HOME");
-    else Deno.env.set("HOME", before);
+    for (const [name, value] of before) {
+      if (value === undefined) Deno.env.delete(name);
+      else Deno.env.set(name, value);
+    }
     await Deno.remove(home, { recursive: true });
   }
 }
@@ -325,14 +328,24 @@ Deno.test("a configuration that others can change names no program", () =>
       const { mode: before } = await Deno.stat(path);
       await Deno.chmod(path, mode);
       const message = await problemOf({ profile: "evil" });
-      assert(message.startsWith(`${await Deno.realPath(path)} can be changed by others`), message);
+      assert(message.startsWith(`${await Deno.realPath(path)} can be changed by other users`), message);
       await Deno.chmod(path, before! & 0o777);
     }
     // Behind a link, the folder that it leads to counts.
     await Deno.rename(config, join(elsewhere, "config"));
     await Deno.symlink(join(elsewhere, "config"), config);
+    for (const each of [elsewhere, folder]) {
+      await Deno.chmod(each, 0o777);
+      const message = await problemOf({ profile: "evil" });
+      assert(message.startsWith(`${await Deno.realPath(each)} can be changed by other users`), message);
+      await Deno.chmod(each, 0o755);
+    }
+    // As Amazon's library reads the variable: an empty one names no other file.
     await Deno.chmod(elsewhere, 0o777);
-    assert(/shared can be changed by others/.test(await problemOf({ profile: "evil" })));
+    for (const named of ["", "~/shared/config"]) {
+      Deno.env.set("AWS_CONFIG_FILE", named);
+      assert(/shared can be changed by other users/.test(await problemOf({ profile: "evil" })), named);
+    }
     await assertRejects(() => Deno.stat(mark), Deno.errors.NotFound);
     await Deno.chmod(elsewhere, 0o755);
     await problemOf({ profile: "evil" });
