@@ -113,6 +113,7 @@ class Reader {
     if (!info) return;
     // Directly in the home a link could lead to anything of the person's.
     if (info.isSymlink && folder === "") return this.#leave(path, "a link");
+    if (info.isDirectory && kind === "settings") return this.#leave(path, "a folder");
     if (info.isDirectory) await this.#takeFolder(path, kind, 1);
     else if (info.isFile || info.isSymlink) await this.#takeFile(path, kind);
     else this.#leave(path, "not a regular file");

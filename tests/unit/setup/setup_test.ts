@@ -485,8 +485,10 @@ Deno.test("the one file that a variable names is read over the others, and as th
   assertEquals((await read(join(place.home, "nowhere.json"))).setup.files.length, 1);
   assertThrows(() => movedPlaces(declared, () => "mine.json"), SbxError, "relative path");
   await Deno.symlink("/etc/hostname", join(place.home, "work/link.json"));
-  const { setup: { leftOut } } = await read(join(place.home, "work/link.json"));
-  assertEquals(leftOut.find(({ path }) => path === "opencode-config.json")?.reason, "a link");
+  for (const [name, reason] of [["work/link.json", "a link"], ["work", "a folder"]]) {
+    const { setup: { leftOut } } = await read(join(place.home, name));
+    assertEquals(leftOut.find(({ path }) => path === "opencode-config.json")?.reason, reason);
+  }
 });
 
 Deno.test("a folder of a setup keeps its name wherever a variable moves it", () => {
