@@ -172,9 +172,11 @@ export class Subscriptions {
         const terms = { ...termsOf({ ...tokens, account: tokens.account ?? account }), used };
         const made = { provider, ...(label !== undefined && { label }), source: "added" as const };
         const created_at = new Date().toISOString();
-        // The agent has logged in again since: none of these would be offered next.
-        const former = [...entries.values()].filter(({ ref: each, source, offer, vms }) =>
-          each !== ref && source === "captured" && offer?.login === login && vms?.[0] === offered.vm
+        // The VM has logged in again since: none of these would be offered next. One of another account, or of
+        // another VM too, may still be used.
+        const former = [...entries.values()].filter(({ ref: each, source, offer, vms = [] }) =>
+          each !== ref && source === "captured" && offer?.login === login && offer.account === account &&
+          vms.length === 1 && vms[0] === offered.vm
         );
         return {
           removed: former.map(({ ref: each }) => each),

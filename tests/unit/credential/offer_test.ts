@@ -167,6 +167,32 @@ Deno.test(
 );
 
 Deno.test(
+  "keeping a login takes none of another account from its VM, and none that a fork has too",
+  withProvider("claude", async ({ state, store, logins, open, logIn }) => {
+    const broker = await open("vm-a");
+    const shared = await logIn(broker);
+    const fork = {
+      provider: "anthropic" as const,
+      secret: shared.real.refresh_token as string,
+      vm: "vm-fork",
+    };
+    await store.add([fork]);
+    const former = await logIn(broker);
+    state.account = "bob";
+    const bobs = await logIn(broker);
+    state.account = "alice";
+    const alices = await logIn(broker);
+    await logins.keep(alices.refresh);
+    const refs = store.list().map(({ ref }) => ref);
+    assertEquals([shared, former, bobs].map(({ refresh }) => refs.includes(refresh)), [true, false, true]);
+    state.account = "bob";
+    const offers = logins.offers().filter(({ account }) => account === "uuid-of-bob");
+    assertEquals(offers.map(({ ref }) => ref), [bobs.refresh]);
+    assertEquals((await logins.keep(bobs.refresh, "bob")).terms.account, "uuid-of-bob");
+  }),
+);
+
+Deno.test(
   "a login of another account, one that has ended, and one of another place are not kept",
   withProvider("claude", async ({ state, store, logins, open, logIn }) => {
     const broker = await open("vm-a");
