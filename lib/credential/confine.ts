@@ -77,7 +77,9 @@ exec unshare --user --map-user="$uid" --map-group="$gid" -- setpriv --no-new-pri
 export function confinedCommand(argv: readonly string[], { read = [], network }: Confinement): string[] {
   const home = Deno.env.get("HOME") ?? homedir();
   const kept = [...DEVICES.filter(isThere), ...read, ...(network ? RESOLVERS.filter(isThere) : [])];
-  const stash = STASHES.find((each) => isThere(each) && !kept.some((path) => meet(path, each))) ?? STASHES[0];
+  const places = kept.flatMap((path) => [path, real(path)]);
+  // Without one, the program is not started.
+  const stash = STASHES.find((each) => isThere(each) && !places.some((path) => meet(path, each))) ?? "";
   const hidden = new Set([...HIDDEN, home].filter((each) => each !== stash));
   const list = (paths: readonly string[]) => [String(paths.length), ...paths];
   return [

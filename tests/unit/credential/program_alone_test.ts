@@ -120,6 +120,12 @@ Deno.test("a confined program finds no secret of its person, reaches no one and 
     else Deno.env.set("SBX_HOME", sbxHome);
     assertEquals(await seen("cat <(echo x > /dev/null && echo y > /dev/shm/z && cat /dev/shm/z)"), "y");
     assertEquals(await seen("echo mine", { read: ["/mnt"] }), "mine");
+    // Also through a link, where the kept paths are collected shows nothing.
+    const disk = join(dir, "disk");
+    await Deno.symlink("/mnt", disk);
+    assertEquals(await seen(`cat ${disk}/*/.sbx/store.key`, { read: [home, disk] }), "");
+    const every = { program: ["true"], confine: { read: ["/mnt", "/media", "/srv", "/var"] } };
+    assert(/cannot be confined/.test(await problemOf(every)));
     const connect = `exec 3<>/dev/tcp/127.0.0.1/${listener.addr.port} && echo connected`;
     assertEquals(await seen(connect, { network: true }), "connected");
     assertEquals(await run("true"), KEY.openai);
