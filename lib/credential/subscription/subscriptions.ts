@@ -146,7 +146,7 @@ export class Subscriptions {
     const { login, provider } = offered;
     const key = { login, ...(label !== undefined && { label }) };
     const { facts } = this.providerOf(login);
-    await this.#exclusively(key, async () => {
+    const keep = async () => {
       const entry = this.#store.list().find((each) => each.ref === ref && each.offer);
       const secret = entry && await this.#secretOf(entry);
       if (secret === undefined) throw notOffered(ref);
@@ -197,7 +197,14 @@ export class Subscriptions {
           ],
         };
       });
-    });
+    };
+    // Under another label too: a provider may end a login whose token comes twice.
+    await exclusively(
+      this.#store.path,
+      ["offer", login],
+      `the login ${login}`,
+      () => this.#exclusively(key, keep),
+    );
     return this.find(key)!;
   }
 

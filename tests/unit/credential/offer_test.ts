@@ -167,6 +167,20 @@ Deno.test(
 );
 
 Deno.test(
+  "a login that is kept twice at once, under two labels, spends its token once",
+  withProvider("claude", async ({ state, store, logins, open, logIn }) => {
+    const { refresh } = await logIn(await open("vm-a"));
+    const count = state.grants.length;
+    const results = await Promise.allSettled(["one", "two"].map((label) => logins.keep(refresh, label)));
+    assertEquals(results.map(({ status }) => status).toSorted(), ["fulfilled", "rejected"]);
+    const [failed] = results.filter((each) => each.status === "rejected");
+    assertEquals(failed.reason.code, "login.not_found");
+    assertEquals(state.grants.slice(count), ["refresh_token"]);
+    assertEquals([logins.list().length, store.list().length], [1, 2]);
+  }),
+);
+
+Deno.test(
   "keeping a login takes none of another account from its VM, and none that a fork has too",
   withProvider("claude", async ({ state, store, logins, open, logIn }) => {
     const broker = await open("vm-a");
