@@ -117,7 +117,7 @@ async function requireOwnConfig(): Promise<void> {
     const file = (Deno.env.get(name) || `~/.aws/${usual}`).replace(/^~\//, () => `${home}/`);
     const path = await Deno.realPath(file).catch(() => undefined);
     if (path === undefined) continue;
-    // Who can write a folder can replace what is in it: the file, and the link to it.
+    // Who can write a folder can replace the file, and the link to it.
     for (const each of new Set([path, dirname(path), await Deno.realPath(dirname(file))])) {
       const { isFile, isDirectory, uid, mode } = await Deno.stat(each);
       const found = { isFile: each === path ? isFile : isDirectory, uid, mode };
