@@ -106,18 +106,23 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
   await requireInFleet(dir, home_id);
   const known = await findMachine(dir, home_id);
   if (known) return known;
-  const name = `${user}@${parent.name}`.replaceAll(/[^\p{L}\p{N} ._@-]/gu, "-").slice(0, 50);
-  const home: Machine = {
+  const home = Machine.parse({
     schema: "sbx.fleet-machine.v1",
     machine_id: home_id,
     public_key,
-    name: `${name} ${home_id.slice(0, 8)}`,
+    name: homeName(user, parent.name, home_id),
     ...(parent.team !== undefined && { team: parent.team }),
     enrolled_at: new Date(now).toISOString(),
     of: machine_id,
-  };
+  });
   await keepFile(machinePath(dir, home_id), new TextEncoder().encode(`${JSON.stringify(home, null, 2)}\n`));
   return home;
+}
+
+/** A label, whatever the machine says that its user is: a file with another name would make the store unreadable. */
+function homeName(user: string, machine: string, homeId: string): string {
+  const name = `${user}@${machine}`.replaceAll(/[^\p{L}\p{N} ._@-]/gu, "-").replace(/^[^\p{L}\p{N}]+/u, "");
+  return `${[...name].slice(0, 50).join("")} ${homeId.slice(0, 8)}`;
 }
 
 /**

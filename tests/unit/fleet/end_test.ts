@@ -80,3 +80,15 @@ Deno.test("homes end with the machine that certified them, and it certifies no m
     "fleet.denied",
   );
 });
+
+Deno.test("a home has a name that the store can read, whatever its machine says that the user is", async () => {
+  await using fleet = await TestFleet.start();
+  const root = await fleet.machine("laptop-1");
+  for (const user of ["_apt", "-".repeat(64), " ", "\u{20000}".repeat(32), "a\u{1d400}".repeat(20)]) {
+    const { publicKey } = await newKey();
+    await enrolHome(fleet.store, { certificate: await makeHomeCertificate(root, publicKey, user) });
+    const home = await findMachine(fleet.store, publicKey.id);
+    assertMatch(home!.name, new RegExp(`^[\\p{L}\\p{N}].* ${publicKey.id.slice(0, 8)}$`, "u"));
+  }
+  assertEquals((await checkFleet(fleet.store)).machines.length, 6);
+});
