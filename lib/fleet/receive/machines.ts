@@ -196,15 +196,17 @@ export async function endMachine(
   machine: Machine,
   end: Omit<MachineEnd, "at">,
 ): Promise<Machine[]> {
-  const homes = (await listMachines(dir)).filter(({ of }) => of === machine.machine_id);
   const ended: Machine[] = [];
-  for (const each of [machine, ...homes]) {
+  const endOne = async (each: Machine) => {
     const before = await endOf(dir, each.machine_id);
-    if (before?.kind === "revoked" || before?.kind === end.kind) continue;
+    if (before?.kind === "revoked" || before?.kind === end.kind) return;
     const text = JSON.stringify(MachineEnd.parse({ ...end, at: new Date().toISOString() }));
     await writeAtomic(endPath(dir, each.machine_id), `${text}\n`);
     ended.push(each);
-  }
+  };
+  // It first: from then on it certifies no home that the list would lack.
+  await endOne(machine);
+  for (const each of await listMachines(dir)) if (each.of === machine.machine_id) await endOne(each);
   if (ended.includes(machine)) await freeName(dir, machine);
   return ended;
 }

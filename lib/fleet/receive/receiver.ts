@@ -35,7 +35,7 @@ export class Receiver {
   readonly #dir: string;
   /** heads at the end of the kept rows, by folder; another receiver may have kept more since */
   readonly #ends = new Map<string, ChainHeads>();
-  readonly #keys = new Map<string, PublicKey>();
+  readonly #keys = new Map<string, { key: PublicKey; of: string | undefined }>();
   /** sessions in progress, so that segments of one are taken in sequence */
   readonly #busy = new Map<string, Promise<unknown>>();
 
@@ -195,13 +195,16 @@ export class Receiver {
     // Ids become names of files. Another receiver of the store may have ended the machine.
     if (!HEX64.test(id)) return undefined;
     await requireInFleet(this.#dir, id);
-    const known = this.#keys.get(id);
-    if (known) return known;
-    const machine = await findMachine(this.#dir, id);
-    if (!machine) return undefined;
-    const key = keyOf(machine);
-    this.#keys.set(id, key);
-    return key;
+    let known = this.#keys.get(id);
+    if (!known) {
+      const machine = await findMachine(this.#dir, id);
+      if (!machine) return undefined;
+      known = { key: keyOf(machine), of: machine.of };
+      this.#keys.set(id, known);
+    }
+    // A home that was enrolled while its machine was ended has no end of its own.
+    if (known.of !== undefined) await requireInFleet(this.#dir, known.of);
+    return known.key;
   }
 
   async #inTurn<T>(folder: string, work: () => Promise<T>): Promise<T> {

@@ -92,3 +92,23 @@ Deno.test("a home has a name that the store can read, whatever its machine says 
   }
   assertEquals((await checkFleet(fleet.store)).machines.length, 6);
 });
+
+Deno.test("a home that is enrolled while its machine ends sends nothing either", async () => {
+  await using fleet = await TestFleet.start();
+  const { store } = fleet;
+  const root = await fleet.machine("laptop-1");
+  const home = await newKey();
+  const target = new HttpTarget(fleet.url, home);
+  await enrolHome(store, { certificate: await makeHomeCertificate(root, home.publicKey, "ann") });
+  const report = () => makeReport(home, { kind: "alive", sbx: "1.0.0", sessions: [] });
+  await target.report(await report());
+  const machine = (await findMachine(store, root.publicKey.id))!;
+  await endMachine(store, machine, { kind: "revoked", by: "ann" });
+  // As if another receiver had written the home after the machine's homes were listed.
+  await Deno.remove(`${store}/machines/${home.publicKey.id}.ended.json`);
+  const denied = await assertRejects(async () => target.report(await report()), SbxError);
+  assertEquals(denied.code, "fleet.denied");
+  // Ended again, it has its own end.
+  const ended = await endMachine(store, machine, { kind: "revoked", by: "ann" });
+  assertEquals(ended.map(({ machine_id }) => machine_id), [home.publicKey.id]);
+});
