@@ -35,7 +35,7 @@ export type Machine = z.infer<typeof Machine>;
  * Enrols a machine, which takes a place of its token. Names are unique in a store.
  *
  * @throws {SbxError} `fleet.token.invalid`: unknown, used, expired, or for another name; `fleet.machine.invalid`;
- * `fleet.machine.name`: another machine has the name
+ * `fleet.machine.name`: another machine has the name, or this one another name
  */
 export async function enrol(dir: string, request: unknown, now = Date.now()): Promise<Machine> {
   const parsed = EnrolRequest.safeParse(request);
@@ -55,6 +55,9 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
   }
   const [{ id: machine_id }] = keys;
   await requireInFleet(dir, machine_id);
+  // The same key again is the same machine: it lost its own note of it.
+  const known = await findMachine(dir, machine_id);
+  if (known) return sameName(known, name);
   const release = await reserveName(dir, name, machine_id);
   try {
     await takePlace(dir, token, terms, machine_id);
@@ -70,12 +73,23 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
     ...(terms.team !== undefined && { team: terms.team }),
     enrolled_at: new Date(now).toISOString(),
   };
-  // The same key again is the same machine: it lost its own note of it.
-  await keepFile(
-    machinePath(dir, machine_id),
-    new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n"),
+  const text = new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n");
+  if (await keepFile(machinePath(dir, machine_id), text)) return machine;
+  const first = (await findMachine(dir, machine_id))!;
+  if (first.name !== name) await release();
+  return sameName(first, name);
+}
+
+/** A machine has one name: with a second one it would keep that from others. @throws {SbxError} `fleet.machine.name` */
+function sameName(machine: Machine, name: string): Machine {
+  if (machine.name === name) return machine;
+  throw new SbxError(
+    "fleet.machine.name",
+    `this machine is enrolled as "${machine.name}", not as "${name}"`,
+    {
+      hint: `enrol it with its name: --name "${machine.name}"`,
+    },
   );
-  return machine;
 }
 
 /** A machine's request to enrol one of its homes. */

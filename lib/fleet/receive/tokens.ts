@@ -1,7 +1,7 @@
 /** Tokens with which machines enrol, each good for a number of machines until a time. Only their hashes are kept. */
 import { join } from "node:path";
 import { z } from "zod";
-import { ignore, SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { keepFile, namesIn, storePaths } from "../store.ts";
@@ -88,9 +88,14 @@ export async function takePlace(
   const path = tokenPath(dir, token);
   for (let place = 1; place <= machines; place++) {
     const claim = `${path}.used-${place}`;
-    // A link to an existing name fails: of two machines at once, one has the place.
-    const isTaken = !await keepFile(claim, new TextEncoder().encode(machineId));
-    if (isTaken && await Deno.readTextFile(claim).catch(() => "") !== machineId) continue;
+    // Read first: a write for each place that is taken would be thousands of them, each synced to the disk.
+    let owner = await ifFound(Deno.readTextFile(claim));
+    if (owner === undefined) {
+      // A link to an existing name fails: of two machines at once, one has the place.
+      const isMine = await keepFile(claim, new TextEncoder().encode(machineId));
+      owner = isMine ? machineId : await ifFound(Deno.readTextFile(claim));
+    }
+    if (owner !== machineId) continue;
     // Claims stay until the token expires: a machine that read the terms before gets no place that was taken.
     if (place === machines) await Deno.remove(path).catch(ignore("another machine removed it"));
     return;

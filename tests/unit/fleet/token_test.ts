@@ -1,5 +1,5 @@
 /** Tokens of enrolment: their number of machines, their time, the name they are for, and names that are unique. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { enrol, listMachines, makeToken } from "../../../lib/fleet/receive/mod.ts";
 import { formatPublicKey } from "../../../lib/release/signing/mod.ts";
@@ -75,4 +75,44 @@ Deno.test("token: an expired one enrols no machine, and goes with the next one t
     );
     await makeToken(dir);
     assertEquals((await namesIn(storePaths(dir).tokens)).includes(file), false);
+  }));
+
+Deno.test("token: a machine that is enrolled takes no second name and no place of another token", () =>
+  inStore(async (dir) => {
+    const [one, two] = [await makeToken(dir, { machines: 3 }), await makeToken(dir)];
+    const first = await request(one.token, "laptop");
+    await enrol(dir, first);
+    const another = { ...first, name: "payroll" };
+    const refused = await assertRejects(() => enrol(dir, another), SbxError);
+    assertEquals(refused.code, "fleet.machine.name");
+    assertStringIncludes(refused.message, '"laptop"');
+    assertEquals((await namesIn(storePaths(dir).names)).length, 1);
+    assertEquals((await enrol(dir, { ...first, token: two.token })).name, "laptop");
+    assertEquals((await enrol(dir, await request(two.token, "payroll"))).name, "payroll");
+    // Two names at once: one is kept.
+    const { public_key } = await request(one.token, "x");
+    await Promise.allSettled(
+      ["a", "b", "c"].map((name) => enrol(dir, { token: one.token, name, public_key })),
+    );
+    assertEquals((await namesIn(storePaths(dir).names)).length, 3);
+  }));
+
+Deno.test("token: a machine looks for its place without a write for each place that is taken", () =>
+  inStore(async (dir) => {
+    const { token } = await makeToken(dir, { machines: 40 });
+    const folder = storePaths(dir).tokens;
+    for (let at = 0; at < 20; at++) await enrol(dir, await request(token, `laptop-${at}`));
+    const late = await request(token, "late");
+    let written = 0;
+    using watch = Deno.watchFs(folder);
+    const seen = (async () => {
+      for await (const { kind, paths } of watch) {
+        if (kind === "create" && paths.some((path) => path.endsWith(".part"))) written++;
+        if (paths.some((path) => path.endsWith("/end"))) return;
+      }
+    })();
+    await enrol(dir, late);
+    await Deno.writeTextFile(`${folder}/end`, "");
+    await seen;
+    assertEquals(written, 1);
   }));
