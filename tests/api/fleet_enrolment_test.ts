@@ -130,6 +130,12 @@ Deno.test("fleet required: no VM before root enrols the machine, in no other hom
   await Deno.copyFile(join(certificates, name), join(certificates, `${other}.json`));
   assertEquals((await refusal(second)).code, "fleet.enrolment.missing");
 
+  // A timer certifies nothing again: the time since the first certificate goes on.
+  const certificateOf = () => Deno.readTextFile(join(world.dir, `etc/fleet/homes/${key.publicKey.id}.json`));
+  const certificate = await certificateOf();
+  assertEquals((await world.admin(["homes", "--home", home.dir])).code, 0);
+  assertEquals(await certificateOf(), certificate);
+
   // Nothing is delivered for longer than corp allows.
   const late = await refusal(home, Date.now() + 30 * HOUR_MS);
   assertEquals(late.code, "fleet.lag");

@@ -76,19 +76,19 @@ export async function writeHome(corpPath: string, homeId: string, envelope: stri
   await asRoot(path, () => writeShared(path, envelope));
 }
 
-/** Reads and verifies the certificate of a home; `undefined`: this machine has not certified it. */
+/** Reads and verifies the certificate of a home, and its envelope; `undefined`: this machine has not certified it. */
 export async function readHome(
   corpPath: string,
   enrolment: Enrolment,
   homeId: string,
-): Promise<HomeCertificate | undefined> {
+): Promise<{ certificate: HomeCertificate; envelope: string } | undefined> {
   const text = await ifFound(Deno.readTextFile(join(enrolmentPaths(corpPath).homes, `${homeId}.json`)));
   if (text === undefined) return undefined;
   const [key] = parsePublicKeys(enrolment.public_key, "the enrolment of this machine");
   const keyOf = (id: string): Promise<PublicKey | undefined> =>
     Promise.resolve(id === key.id ? key : undefined);
   const certificate = await openHomeCertificate(text, keyOf).catch(() => undefined);
-  return certificate?.home_id === homeId ? certificate : undefined;
+  return certificate?.home_id === homeId ? { certificate, envelope: text } : undefined;
 }
 
 async function writeShared(path: string, text: string): Promise<void> {

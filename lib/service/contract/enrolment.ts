@@ -33,15 +33,15 @@ export async function requireEnrolment(home: Home, { state, path }: Corp, now = 
       );
     }
     const { publicKey } = await ensureSigningKey(home);
-    const certificate = await readHome(path, enrolment, publicKey.id);
-    if (!certificate) {
+    const certified = await readHome(path, enrolment, publicKey.id);
+    if (!certified) {
       throw new SbxError(
         "fleet.enrolment.missing",
         `${path} requires homes of the fleet, and ${home.dir} is not one of the machine "${enrolment.name}"`,
         { hint: `root adds it: sbx-admin fleet homes --home ${home.dir}` },
       );
     }
-    since = certificate.made_at;
+    since = certified.certificate.made_at;
   }
   if (terms.max_lag_hours === undefined) return;
   const status = await readStatus(home).catch(() => undefined);
