@@ -8,7 +8,15 @@ import { SbxError } from "../../lib/base/error/mod.ts";
 import type { CorpStore } from "../../lib/config/corp/mod.ts";
 import { FleetMachine, openTarget } from "../../lib/fleet/machine/mod.ts";
 import { makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
-import { checkFleet, enrolHome, listMachines, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
+import {
+  checkFleet,
+  endMachine,
+  enrolHome,
+  findMachine,
+  listMachines,
+  makeToken,
+  serveFleet,
+} from "../../lib/fleet/receive/mod.ts";
 import { openCorp } from "../../lib/home/mod.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { ensureSigningKey } from "../../lib/release/signing/mod.ts";
@@ -172,6 +180,21 @@ Deno.test("a home that no enrolled machine certified is refused, also one that a
     assertEquals(code, "fleet.home.invalid");
   }
   assertEquals((await listMachines(world.store)).length, 2);
+});
+
+Deno.test("a home that the receiver refuses keeps none of the others out", async () => {
+  await using world = await World.start();
+  const { token } = await makeToken(world.store);
+  await world.admin(["enrol", "--name", "laptop-1"], token);
+  const [ended, later] = [await world.home("ann"), await world.home("ben")];
+  await world.admin(["homes", "--home", ended.home.dir]);
+  const home = (await findMachine(world.store, ended.key.publicKey.id))!;
+  await endMachine(world.store, home, { kind: "revoked", by: "root" });
+  const { code, text } = await world.admin(["homes", "--home", ended.home.dir, "--home", later.home.dir]);
+  assertEquals(code, 1);
+  assertStringIncludes(text, `machine ${home.machine_id} was revoked`);
+  assertStringIncludes(text, later.key.publicKey.id.slice(0, 16));
+  assertEquals((await findMachine(world.store, later.key.publicKey.id))?.name.startsWith("root@"), true);
 });
 
 Deno.test("corp: terms of a fleet without a collector are refused", async () => {

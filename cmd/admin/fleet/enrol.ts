@@ -26,6 +26,15 @@ import { formatPublicKey, keyPaths, parseMachineKey } from "../../../lib/release
 const TOKEN_BYTES_MAX = 4096;
 const KEY_BYTES_MAX = 4096;
 
+/** Refusals of one home: others may be taken. */
+const REFUSALS: readonly unknown[] = [
+  "fleet.denied",
+  "fleet.refused",
+  "fleet.home.invalid",
+  "fleet.machine.invalid",
+  "fleet.machine.ended",
+];
+
 const AT = { name: "at", value: "URL", about: "the receiver; default the collector of corp.toml" };
 
 /** `sbx-admin fleet enrol`: this machine, by root's key. */
@@ -59,7 +68,7 @@ export const fleetEnrol: Command = {
       collector: receiver.name,
       enrolled_at: new Date().toISOString(),
     });
-    const homes = await certify(receiver, await homesOf(args));
+    const { homes } = await certify(receiver, await homesOf(args));
     if (args.has("json")) {
       await printJson({ machine_id: publicKey.id, name, collector: receiver.name, homes });
     } else {
@@ -98,14 +107,14 @@ export const fleetHomes: Command = {
         hint: "sbx-admin fleet enrol < token.txt",
       });
     }
-    const homes = await certify(receiver, await homesOf(args));
+    const { homes, refused } = await certify(receiver, await homesOf(args));
     if (args.has("json")) await printJson({ homes });
-    else if (homes.length === 0) {
+    else if (homes.length === 0 && refused === 0) {
       await print("no home has a key: a home has one once its service has started");
     } else {for (const { dir, user, home_id } of homes) {
         await print(`${home_id.slice(0, 16)}  ${user}  ${dir}`);
       }}
-    return 0;
+    return refused > 0 ? 1 : 0;
   },
 };
 
@@ -128,10 +137,11 @@ async function homesOf(args: Arguments): Promise<HomeOfUser[]> {
   }));
 }
 
-/** Certifies each home that has a key, at the receiver first. */
+/** Certifies each home that has a key, at the receiver first. One that is refused keeps none of the others out. */
 async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
   const key = await ensureMachineKey(receiver.corpPath);
   const enrolment = await readEnrolment(receiver.corpPath);
+  let refused = 0;
   const certified: { dir: string; user: string; home_id: string }[] = [];
   for (const { dir, user } of homes) {
     const text = await readAsUser(user, keyPaths({ dir }).record, KEY_BYTES_MAX);
@@ -144,11 +154,18 @@ async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
     // The lag that corp allows begins with a home's first certificate: a timer that made another would end it each time.
     const before = enrolment && await readHome(receiver.corpPath, enrolment, home.id);
     const certificate = before?.envelope ?? await makeHomeCertificate(key, home, user.name);
-    await receiver.enrolHome({ certificate });
+    try {
+      await receiver.enrolHome({ certificate });
+    } catch (error) {
+      if (!(error instanceof SbxError) || !REFUSALS.includes(error.code)) throw error;
+      note(`${dir}: ${error.message}; it is left out`);
+      refused++;
+      continue;
+    }
     if (!before) await writeHome(receiver.corpPath, home.id, certificate);
     certified.push({ dir, user: user.name, home_id: home.id });
   }
-  return certified;
+  return { homes: certified, refused };
 }
 
 interface OpenReceiver {
