@@ -45,7 +45,8 @@ export class OwnToml<S extends z.ZodType> {
       const [after, result] = await edit(before, this.#check(before));
       this.#check(after);
       await Deno.mkdir(dirname(this.path), { recursive: true, mode: 0o700 });
-      await writeAtomic(this.path, after.text);
+      // A link into a folder of a team's stays one.
+      await writeAtomic(await Deno.realPath(this.path).catch(() => this.path), after.text);
       return result;
     });
     this.#last = done.catch(ignore("the caller has the failure; the next edit goes on"));
