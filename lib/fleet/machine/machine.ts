@@ -69,6 +69,8 @@ export class FleetMachine {
   #announced?: number;
   #index: readonly string[] = [];
   #indexedAt = -Infinity;
+  /** why the collector refused an entry of the register, and when */
+  #unannounced?: { error: SbxError; at: number };
   /** last report: active versions, as JSON, and sessions */
   #told = "";
   #toldSessions: ReadonlySet<string> = new Set();
@@ -105,14 +107,16 @@ export class FleetMachine {
     const sessions = await this.#sessions();
     await this.#enter(sessions);
     // One that cannot be written, as on a full disk, must not stop the shipping, which empties it.
-    let unopened: SbxError | undefined;
+    let unannounced: SbxError | undefined;
     const register = await this.#options.register?.().catch((cause) => {
-      unopened = asSbxError(cause, "opening the register of sessions");
+      unannounced = asSbxError(cause, "opening the register of sessions");
     }) || undefined;
     let error: SbxError | undefined = await this.#announce(register).then(
       () => undefined,
       (cause) => asSbxError(cause, "announcing sessions"),
     );
+    // One that was written anew is evidence, and must not keep the rows from the collector, which names it.
+    if (error?.code === "fleet.refused") [unannounced, error] = [error, undefined];
     let behind = 0;
     for (const id of sessions) {
       if (error) {
@@ -139,7 +143,7 @@ export class FleetMachine {
       error = await this.#tell(sessions, register?.last)
         .then(() => undefined, (cause) => asSbxError(cause, "reporting"));
     }
-    error ??= unopened;
+    error ??= unannounced;
     await this.#write(sessions.length, behind, error);
     return error;
   }
@@ -210,9 +214,18 @@ export class FleetMachine {
   /** Sends new entries of the register, each once, ahead of the rows of their sessions. */
   async #announce(register: OpenRegister | undefined): Promise<void> {
     if (!register) return;
+    // The same entry would be refused again.
+    if (performance.now() - (this.#unannounced?.at ?? -Infinity) < REFUSED_MS) throw this.#unannounced!.error;
     this.#announced ??= await readAnnounced(this.#options.home, this.#options.target.name);
     for (const entry of register.after(this.#announced, ANNOUNCED_MAX)) {
-      await this.#shipper.report({ kind: "register", entry });
+      try {
+        await this.#shipper.report({ kind: "register", entry });
+        this.#unannounced = undefined;
+      } catch (cause) {
+        const error = asSbxError(cause, "announcing sessions");
+        if (error.code === "fleet.refused") this.#unannounced = { error, at: performance.now() };
+        throw error;
+      }
       this.#announced = entry.number;
       await writeAnnounced(this.#options.home, this.#options.target.name, entry.number);
     }

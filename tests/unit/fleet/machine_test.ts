@@ -7,6 +7,7 @@ import { headerOf } from "../../../lib/fleet/segment/mod.ts";
 import { checkFleet } from "../../../lib/fleet/receive/mod.ts";
 import { makeReport, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
 import { readHeads } from "../../../lib/ledger/read/mod.ts";
+import { reportOf } from "../../../lib/fleet/ship/report.ts";
 import { reportPath, sessionFolder } from "../../../lib/fleet/store.ts";
 import type { SigningKey } from "../../../lib/release/mod.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
@@ -419,6 +420,30 @@ Deno.test("a register that cannot be opened, as on a full disk, stops no rows, a
   assertMatch((await readStatus(world.home))!.error!, /the disk is full/);
   const { events, sessions } = await world.check();
   assertEquals([events, sessions.map(({ state }) => state)], [10, ["complete"]]);
+});
+
+Deno.test("a register that the collector refuses stops no rows, and is told", async () => {
+  await using world = await World.start();
+  world.register = await Register.open(world.home, world.key);
+  await world.register.begin(SESSION_A);
+  await world.record(SESSION_A);
+  const real = openTarget(world.fleet.url, world.key);
+  let tried = 0;
+  const machine = await world.machine({
+    name: real.name,
+    send: (segment) => real.send(segment),
+    report(envelope) {
+      if (reportOf(envelope).body.kind !== "register") return real.report(envelope);
+      tried++;
+      throw new SbxError("fleet.refused", "the stream has another entry 1");
+    },
+  });
+  for (let round = 0; round < 3; round++) assertEquals((await machine.round())?.code, "fleet.refused");
+  assertEquals([tried, machine.status.sessions.behind, machine.status.last_good_at], [1, 0, null]);
+  assertMatch((await readStatus(world.home))!.error!, /another entry 1/);
+  const { events, sessions, problems } = await world.check();
+  assertEquals([events, sessions.map(({ state }) => state)], [10, ["complete"]]);
+  assertMatch(problems.join("\n"), /entries 1 to 1 have not arrived/);
 });
 
 Deno.test("records that were removed before the machine had a collector are no losses, and later ones are", async () => {
