@@ -139,9 +139,9 @@ export class EventFeeds {
     return true;
   }
 
-  /** True if every sink has all events of an ended session. */
+  /** True if every sink of corp has all events of an ended session: a person's own keeps no record from them. */
   async isSent(sessionId: string): Promise<boolean> {
-    const feeds = await this.#open();
+    const feeds = (await this.#open()).filter((feed) => feed.status().owner === "corp");
     return (await Promise.all(feeds.map((feed) => feed.isSent(sessionId)))).every(Boolean);
   }
 

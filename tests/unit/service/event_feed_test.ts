@@ -170,6 +170,7 @@ Deno.test("a person's sink gets every event with corp's redactions, and none bey
     await Deno.writeTextFile(own, text.replace(url, "http://127.0.0.1:1"));
     await Deno.chmod(own, 0o600);
     await sent("echo unsent");
+    assertEquals(await feeds.isSent(SESSION), true);
     assertEquals(await feeds.release(SESSION), true);
     assertStringIncludes(feeds.problems().join(), "whose ledgers were removed");
   } finally {
