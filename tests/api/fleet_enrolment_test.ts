@@ -4,6 +4,7 @@
  */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { deviceName } from "../../lib/base/user/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import type { CorpStore } from "../../lib/config/corp/mod.ts";
 import { FleetMachine, openTarget } from "../../lib/fleet/machine/mod.ts";
@@ -11,6 +12,7 @@ import { makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
 import {
   checkFleet,
   endMachine,
+  enrol,
   enrolHome,
   findMachine,
   listMachines,
@@ -19,10 +21,10 @@ import {
 } from "../../lib/fleet/receive/mod.ts";
 import { openCorp } from "../../lib/home/mod.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
-import { ensureSigningKey } from "../../lib/release/signing/mod.ts";
+import { ensureSigningKey, formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { requireEnrolment } from "../../lib/service/contract/enrolment.ts";
 import { runChild } from "../helper/child.ts";
-import { newKey, record, SESSION_A, webEvent } from "../helper/fleet.ts";
+import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
 import { fromRoot } from "../helper/repo.ts";
 
 const HOUR_MS = 3_600_000;
@@ -60,7 +62,7 @@ class World implements AsyncDisposable {
     return { home, key };
   }
 
-  async admin(args: string[], stdin = "") {
+  async admin(args: string[], stdin = "", home = "root") {
     const input = join(this.dir, "input.txt");
     await Deno.writeTextFile(input, stdin);
     const { code, stdout, stderr } = await runChild("sh", {
@@ -71,7 +73,7 @@ class World implements AsyncDisposable {
         input,
         ...args,
       ],
-      env: { SBX_HOME: join(this.dir, "root"), SBX_CORP_CONFIG: this.corpPath, NO_COLOR: "1" },
+      env: { SBX_HOME: join(this.dir, home), SBX_CORP_CONFIG: this.corpPath, NO_COLOR: "1" },
     });
     return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
   }
@@ -195,6 +197,21 @@ Deno.test("a home that the receiver refuses keeps none of the others out", async
   assertStringIncludes(text, `machine ${home.machine_id} was revoked`);
   assertStringIncludes(text, later.key.publicKey.id.slice(0, 16));
   assertEquals((await findMachine(world.store, later.key.publicKey.id))?.name.startsWith("root@"), true);
+});
+
+Deno.test("import: a machine of this host's name, and a second home, keep no record out of a store", async () => {
+  await using world = await World.start();
+  const { token } = await makeToken(world.store);
+  const { publicKey } = await newKey();
+  await enrol(world.store, { token, name: deviceName(), public_key: formatPublicKey(publicKey) });
+  for (const [at, session] of [SESSION_A, SESSION_B].entries()) {
+    const path = join(world.dir, `${at}.db`);
+    await record(path, session, [{ event: webEvent(session) }]);
+    const { code, text } = await world.admin(["import", world.store, path], "", `importer-${at}`);
+    assertEquals(code, 0, text);
+  }
+  const names = (await listMachines(world.store)).map(({ name }) => name);
+  assertEquals([names.length, new Set(names).size], [3, 3]);
 });
 
 Deno.test("corp: terms of a fleet without a collector are refused", async () => {

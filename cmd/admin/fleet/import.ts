@@ -28,7 +28,9 @@ export const fleetImport: Command = {
     const key = await ensureSigningKey(home());
     if (!await findMachine(dir, key.publicKey.id)) {
       const { token } = await makeToken(dir);
-      await enrol(dir, { token, public_key: formatPublicKey(key.publicKey), name: deviceName() });
+      // The host may be a machine of the store already, and each of its homes has a key.
+      const name = `${deviceName().slice(0, 40)} import ${key.publicKey.id.slice(0, 8)}`;
+      await enrol(dir, { token, public_key: formatPublicKey(key.publicKey), name });
     }
     const cursors = await Deno.makeTempDir({ prefix: "sbx-import-" });
     const imported: { session_id: string; events: number }[] = [];
