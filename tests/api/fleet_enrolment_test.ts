@@ -12,6 +12,7 @@ import { makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
 import {
   checkFleet,
   endMachine,
+  endOf,
   enrol,
   enrolHome,
   findMachine,
@@ -197,6 +198,20 @@ Deno.test("a home that the receiver refuses keeps none of the others out", async
   assertStringIncludes(text, `machine ${home.machine_id} was revoked`);
   assertStringIncludes(text, later.key.publicKey.id.slice(0, 16));
   assertEquals((await findMachine(world.store, later.key.publicKey.id))?.name.startsWith("root@"), true);
+});
+
+Deno.test("revoke: a whole id is that machine's, whatever name another one has", async () => {
+  await using world = await World.start();
+  const keys = [await newKey(), await newKey()];
+  const ids = keys.map(({ publicKey }) => publicKey.id);
+  for (const [at, { publicKey }] of keys.entries()) {
+    const { token } = await makeToken(world.store);
+    await enrol(world.store, { token, name: ids[1 - at], public_key: formatPublicKey(publicKey) });
+  }
+  const { code, text } = await world.admin(["revoke", world.store, ids[0]]);
+  assertEquals(code, 0, text);
+  assertEquals((await endOf(world.store, ids[0]))?.kind, "revoked");
+  assertEquals(await endOf(world.store, ids[1]), undefined);
 });
 
 Deno.test("import: a machine of this host's name, and a second home, keep no record out of a store", async () => {

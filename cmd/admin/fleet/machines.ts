@@ -142,6 +142,8 @@ export const fleetRevoke = endCommand(
 async function oneMachine(dir: string, wanted: string) {
   const found: Machine[] = [];
   for (const machine of await listMachines(dir)) {
+    // A machine chooses its name, and could have the id of another one.
+    if (machine.machine_id === wanted) return machine;
     const isWanted = machine.name === wanted ||
       /^[0-9a-f]{8,64}$/.test(wanted) && machine.machine_id.startsWith(wanted);
     if (isWanted) found.push(machine);
