@@ -36,11 +36,14 @@ export async function makeHomeCertificate(
   return await signText(key, FLEET_HOME_TYPE, JSON.stringify(content));
 }
 
+/** Failures of a look-up that say nothing about the certificate. */
+const OTHERS: readonly unknown[] = ["fleet.machine.ended", "fleet.store.unavailable"];
+
 /**
  * Opens a certificate.
  *
  * @param keyOf key of a machine by its id; `undefined`: no such machine
- * @throws {SbxError} `fleet.home.invalid`
+ * @throws {SbxError} `fleet.home.invalid`; of `keyOf` {@linkcode OTHERS}
  */
 export async function openHomeCertificate(
   envelope: string,
@@ -54,7 +57,7 @@ export async function openHomeCertificate(
     const content = HomeCertificate.parse(JSON.parse(text));
     if (type === FLEET_HOME_TYPE && signer.trusted && content.machine_id === id) return content;
   } catch (cause) {
-    if (cause instanceof SbxError && cause.code === "fleet.machine.ended") throw cause;
+    if (cause instanceof SbxError && OTHERS.includes(cause.code)) throw cause;
     throw invalid(cause);
   }
   throw invalid();

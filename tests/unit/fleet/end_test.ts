@@ -112,3 +112,16 @@ Deno.test("a home that is enrolled while its machine ends sends nothing either",
   const ended = await endMachine(store, machine, { kind: "revoked", by: "ann" });
   assertEquals(ended.map(({ machine_id }) => machine_id), [home.publicKey.id]);
 });
+
+Deno.test("a store that cannot be read refuses no certificate for good", async () => {
+  await using fleet = await TestFleet.start();
+  const root = await fleet.machine("laptop-1");
+  const certificate = await makeHomeCertificate(root, (await newKey()).publicKey, "ann");
+  const path = `${fleet.store}/machines/${root.publicKey.id}.json`;
+  const text = await Deno.readTextFile(path);
+  await Deno.writeTextFile(path, "");
+  const error = await assertRejects(() => enrolHome(fleet.store, { certificate }), SbxError);
+  assertEquals(error.code, "fleet.store.unavailable");
+  await Deno.writeTextFile(path, text);
+  assertEquals((await enrolHome(fleet.store, { certificate })).of, root.publicKey.id);
+});
