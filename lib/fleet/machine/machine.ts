@@ -115,7 +115,7 @@ export class FleetMachine {
       () => undefined,
       (cause) => asSbxError(cause, "announcing sessions"),
     );
-    // One that was written anew is evidence, and must not keep the rows from the collector, which names it.
+    // One that was rewritten is evidence, and must not keep the rows from the collector, which names it.
     if (error?.code === "fleet.refused") [unannounced, error] = [error, undefined];
     let behind = 0;
     for (const id of sessions) {

@@ -422,7 +422,7 @@ Deno.test("a register that cannot be opened, as on a full disk, stops no rows, a
   assertEquals([events, sessions.map(({ state }) => state)], [10, ["complete"]]);
 });
 
-Deno.test("a register that the collector refuses stops no rows, and is told", async () => {
+Deno.test("a register that the collector refuses stops no rows, and is named", async () => {
   await using world = await World.start();
   world.register = await Register.open(world.home, world.key);
   await world.register.begin(SESSION_A);

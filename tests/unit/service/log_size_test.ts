@@ -1,6 +1,7 @@
 /** Logs of a home's programs begin again when they are full, under the program that writes them. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
+import { limitChild } from "../../helper/child.ts";
 import { boundLogs } from "../../../lib/service/health/log_size.ts";
 
 Deno.test("a full log begins again while its program writes, and its lines stay beside it", async () => {
@@ -9,11 +10,12 @@ Deno.test("a full log begins again while its program writes, and its lines stay 
   try {
     await Deno.writeTextFile(other, "short\n");
     // As lib/base/spawn starts a program: the log is its standard output, opened for appending.
-    const program = new Deno.Command("sh", {
+    const child = new Deno.Command("sh", {
       args: ["-c", 'exec 3>&1 >>"$1"; while read -r line; do echo "$line"; echo >&3; done', "sh", log],
       stdin: "piped",
       stdout: "piped",
     }).spawn();
+    const program = limitChild(child);
     const writer = program.stdin.getWriter(), written = program.stdout.getReader();
     const say = async (text: string) => {
       await writer.write(new TextEncoder().encode(`${text}\n`));
