@@ -14,8 +14,8 @@ import type { Notices } from "./notice.ts";
 const RUNNING_MAX = 4, KEPT_MAX = 20;
 /** Lines of progress that are kept, and `characters` of one. */
 const LINES_MAX = 100, LINE_MAX = 400;
-/** `characters` of a result. */
-const RESULT_MAX = 1024 * 1024;
+/** `characters` of a result or an error, and errors of one command: the last is its own. */
+const RESULT_MAX = 1024 * 1024, ERRORS_MAX = 5;
 
 /** A command to run. */
 export interface TaskRequest {
@@ -36,9 +36,11 @@ export class Tasks {
   readonly #tasks = new Map<string, Running>();
   readonly #home: Pick<Home, "dir">;
   readonly #notices: Pick<Notices, "tell">;
+  readonly #command: typeof selfCommand;
 
-  constructor(home: Pick<Home, "dir">, notices: Pick<Notices, "tell">) {
-    [this.#home, this.#notices] = [home, notices];
+  /** @param command this program in one of its roles */
+  constructor(home: Pick<Home, "dir">, notices: Pick<Notices, "tell">, command = selfCommand) {
+    [this.#home, this.#notices, this.#command] = [home, notices, command];
   }
 
   /** The newest first. */
@@ -55,16 +57,18 @@ export class Tasks {
 
   /** Starts a command. @throws {SbxError} `task.busy` (429) */
   start({ kind, subject, args, input }: TaskRequest): Task {
-    if (this.list().filter(({ state }) => state === "running").length >= RUNNING_MAX) {
+    // A cancelled one has its process until that has removed its work.
+    if (this.list().filter(({ ended_at }) => ended_at === undefined).length >= RUNNING_MAX) {
       throw new SbxError("task.busy", `${RUNNING_MAX} tasks run already`, {
         hint: "wait until one has ended, or cancel it",
       });
     }
-    const { cmd, args: words } = selfCommand(args[0], args.slice(1));
+    const { cmd, args: words } = this.#command(args[0], args.slice(1));
     const child = new Deno.Command(cmd, {
       args: words,
       cwd: "/",
-      env: { ...homeVariables(), ...machineTrust(), SBX_HOME: this.#home.dir },
+      // The work is for this machine, wherever the person's commands go.
+      env: { ...homeVariables(), ...machineTrust(), SBX_HOME: this.#home.dir, SBX_HOST: "" },
       stdin: input === undefined ? "null" : "piped",
       stdout: "piped",
       stderr: "piped",
@@ -81,8 +85,12 @@ export class Tasks {
     const stop = () => {
       if (task.state !== "running") return;
       task.state = "cancelled";
-      // It removes its unfinished work.
-      child.kill("SIGTERM");
+      try {
+        // It removes its unfinished work.
+        child.kill("SIGTERM");
+      } catch {
+        // It has ended; a program that it started still has its output.
+      }
     };
     this.#tasks.set(id, { task, stop });
     this.#follow(task, child, input);
@@ -120,7 +128,7 @@ export class Tasks {
       input === undefined ? undefined : send(child, input),
       eachLine(child.stderr, (line) => {
         const isError = line.startsWith("{");
-        if (isError) return void errors.push(line);
+        if (isError) return void errors.splice(0, errors.push(line) - ERRORS_MAX);
         note(task, line, stages);
         this.#tell(task);
       }),
@@ -160,7 +168,8 @@ function errorOf(lines: string[], last: string | undefined): Task["error"] {
   for (const line of lines.toReversed()) {
     try {
       const { error, code, hint } = JSON.parse(line);
-      return { error: String(error), code: String(code), ...(hint !== undefined && { hint: String(hint) }) };
+      if (typeof error !== "string") continue;
+      return { error, code: String(code), ...(hint !== undefined && { hint: String(hint) }) };
     } catch {
       // Words that begin with a bracket.
     }
