@@ -4,7 +4,7 @@
  */
 import { isAbsolute, join } from "node:path";
 import { diskUse } from "../../base/disk/mod.ts";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { formatBytes } from "../../base/progress/mod.ts";
@@ -71,6 +71,7 @@ export class RecordRoom {
   /** ids of records that stay until they can be copied, with the reason */
   readonly #unexported = new Map<string, string>();
   #bytes = 0;
+  #last: Promise<unknown> = Promise.resolve();
 
   constructor(parts: RoomParts) {
     this.#parts = parts;
@@ -148,8 +149,14 @@ export class RecordRoom {
     return plan;
   }
 
-  /** Removes the records of {@linkcode plan}, each after its export where there is a folder for it. */
-  async collect(expired: boolean, now = Date.now()): Promise<RecordCollection> {
+  /** Removes the records of {@linkcode plan}, each after its export where there is a folder for it; one collection after the other. */
+  collect(expired: boolean, now = Date.now()): Promise<RecordCollection> {
+    const done = this.#last.then(() => this.#collect(expired, now));
+    this.#last = done.catch(ignore("the caller has the failure; the next collection goes on"));
+    return done;
+  }
+
+  async #collect(expired: boolean, now: number): Promise<RecordCollection> {
     const plan = await this.plan(expired, now);
     const done: RecordCollection = { ...plan, removed: [] };
     for (const going of plan.removed) {
@@ -158,6 +165,8 @@ export class RecordRoom {
         await this.exportFirst(id);
         const entry = await this.#parts.sessions.get(id);
         if (!entry) continue;
+        // Copies take their time: corp may hold the record since.
+        await requireReleased(this.#parts, entry, now);
         await removeRecord(this.#parts, entry, { reason });
         done.removed.push(going);
         this.#bytes -= bytes;

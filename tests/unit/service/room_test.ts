@@ -155,3 +155,46 @@ Deno.test("a record that cannot be copied stays, and is an issue until it can", 
   assertEquals(world.names((await world.room.collect(false, NOW)).removed), ["vm0", "vm1"]);
   assertEquals(world.room.problems(), []);
 });
+
+Deno.test("a copy takes its place whole, and is not written through a link", async () => {
+  await using world = await World.make();
+  world.values["vm.resources.retention_days"] = 21;
+  const copies = join(world.dir, "copies"), [id] = world.ids;
+  world.values["ledger.export_dir"] = copies;
+  const others = join(world.dir, "others");
+  await Deno.mkdir(others);
+  await Deno.writeTextFile(join(others, "session.db"), "precious");
+  await Deno.mkdir(copies);
+  await Deno.symlink(others, join(copies, id));
+  assertEquals(world.names((await world.room.collect(true, NOW)).removed), ["vm0"]);
+  assertEquals(await Deno.readTextFile(join(others, "session.db")), "precious");
+  assert((await verifyLedger(join(copies, id, "session.db"), id)).ok);
+  assertEquals((await Deno.lstat(join(copies, id))).mode! & 0o777, 0o700);
+  assertEquals((await Array.fromAsync(Deno.readDir(copies))).map(({ name }) => name), [id]);
+});
+
+Deno.test("an earlier copy stays while a later one is not valid", async () => {
+  await using world = await World.make();
+  const copies = join(world.dir, "copies"), [id] = world.ids;
+  world.values["ledger.export_dir"] = copies;
+  await world.room.exportFirst(id);
+  const { ledger } = sessionPaths(world.home, id);
+  await Deno.writeTextFile(ledger, "damaged");
+  const failure = await world.room.exportFirst(id).then(() => undefined, (error) => error);
+  assertEquals(failure?.code, "session.export");
+  assert((await verifyLedger(join(copies, id, "session.db"), id)).ok);
+  assertEquals((await Array.fromAsync(Deno.readDir(copies))).map(({ name }) => name), [id]);
+});
+
+Deno.test("a record that corp holds while it is copied stays", async () => {
+  await using world = await World.make();
+  world.values["vm.resources.retention_days"] = 21;
+  const copy = world.room.exportFirst.bind(world.room);
+  world.room.exportFirst = async (id) => {
+    await copy(id);
+    world.hold = [`session:${id}`];
+  };
+  const { removed, kept } = await world.room.collect(true, NOW);
+  assertEquals([removed, kept.map(({ code }) => code)], [[], ["corp.hold"]]);
+  assertEquals(await world.left(), ["vm0", "vm1", "vm2"]);
+});
