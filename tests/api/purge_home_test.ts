@@ -63,6 +63,28 @@ Deno.test("a home goes with its service and its login file, unless corp holds a 
   }
 });
 
+Deno.test("a folder that is no home of sbx, or holds the person's own, stays", async () => {
+  const sbx = await Sbx.make();
+  try {
+    const precious = join(sbx.home, "thesis.txt");
+    await Deno.writeTextFile(precious, "chapter 1\n");
+    const other = await sbx.cli("purge", "--home", "--yes");
+    assertEquals(other.code, 1);
+    assertStringIncludes(other.stderr, `there is no home at ${sbx.home}`);
+    // Nor does it become one.
+    assertEquals(await filesBelow(sbx.home), [precious]);
+
+    await Deno.writeTextFile(join(sbx.home, "settings.toml"), "");
+    sbx.env.HOME = sbx.home;
+    const own = await sbx.cli("purge", "--home", "--yes");
+    assertEquals(own.code, 1);
+    assertStringIncludes(own.stderr, "nothing was removed");
+    assertEquals(await Deno.readTextFile(precious), "chapter 1\n");
+  } finally {
+    await sbx.dispose();
+  }
+});
+
 async function filesBelow(dir: string): Promise<string[]> {
   const files: string[] = [];
   for await (const { name, isDirectory } of Deno.readDir(dir)) {

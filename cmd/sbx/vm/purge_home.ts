@@ -1,4 +1,5 @@
 /** `sbx purge --home`: everything that sbx keeps for this user in one home, after a list with sizes. */
+import { join, relative } from "node:path";
 import type { DiskUse } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as findHome, removeFolder } from "../../../lib/base/home/mod.ts";
@@ -13,25 +14,15 @@ import { table } from "../output.ts";
  * Removes a home: VMs, deleted VMs, images, records, credentials and settings, and the file that starts its service at login.
  *
  * @returns the exit code
- * @throws {SbxError} `home.not_found`; `home.kept`: corp keeps a record, or its collectors lack one
+ * @throws {SbxError} `home.not_found`; `home.not_own`: the folder has more than a home; `home.kept`: corp keeps a record, or its
+ * collectors lack one
  */
 export async function purgeHome({ yes, json }: { yes: boolean; json: boolean }): Promise<number> {
   const place = findHome();
-  if (!await Deno.stat(place.dir).then(({ isDirectory }) => isDirectory, () => false)) {
-    throw new SbxError("home.not_found", `there is no home at ${place.dir}`, {
-      hint: "SBX_HOME names another one",
-    });
-  }
+  await requireHome(place.dir);
   const client = await connect();
   const use = await client.json<DiskUse>("GET", "/disk");
-  const [kept] = use.kept_records;
-  if (kept) {
-    throw new SbxError(
-      "home.kept",
-      `${count(use.kept_records.length, "record")} of ${place.dir} cannot be removed: ${kept.why}`,
-      { hint: "sbx disk --json lists them in kept_records; ask your administrator" },
-    );
-  }
+  requireNoneKept(use);
   if (!json) {
     const kinds = use.kinds.filter(({ bytes }) => bytes > 0);
     const rows = kinds.map(({ kind, bytes, entries }) => [
@@ -45,6 +36,8 @@ export async function purgeHome({ yes, json }: { yes: boolean; json: boolean }):
   if (!yes && !confirm(place.dir, use.bytes)) return 1;
   await client.json("POST", "/purge", { json: { all: true, force: true } });
   await client.json("POST", "/purge", { json: { deleted: true } });
+  // VMs recorded until now, and corp may hold a record since.
+  requireNoneKept(await settled(client));
   client.http?.close();
   for (const daemon of ["gateway", "service"] as const) await stopDaemon(place, daemon);
   const { removeLoginStart } = await import("../../../lib/service/mod.ts");
@@ -63,6 +56,53 @@ export async function purgeHome({ yes, json }: { yes: boolean; json: boolean }):
   );
   if (others.length > 0) note(`sbx: kept ${others.join(", ")}, which other homes may use`);
   return 0;
+}
+
+/** Files of which every home has one. */
+const MARKS = ["main.db", "attest", "settings.toml"];
+
+/** Checks a folder before a service makes a home of it: SBX_HOME may name any other by mistake. */
+async function requireHome(dir: string): Promise<void> {
+  const exists = (path: string) => Deno.stat(path).then(() => true, () => false);
+  const marks = await Promise.all(MARKS.map((name) => exists(join(dir, name))));
+  if (!marks.includes(true)) {
+    throw new SbxError("home.not_found", `there is no home at ${dir}`, {
+      hint: "SBX_HOME names another one",
+    });
+  }
+  const own = await Deno.realPath(Deno.env.get("HOME") || "/").catch(() => "/");
+  const inside = relative(await Deno.realPath(dir), own);
+  if (inside === ".." || inside.startsWith("../")) return;
+  throw new SbxError(
+    "home.not_own",
+    `${dir} holds ${own}, and not a home of sbx alone: nothing was removed`,
+    {
+      hint: "remove the files of sbx there yourself; sbx disk lists them",
+    },
+  );
+}
+
+function requireNoneKept({ home, kept_records }: DiskUse): void {
+  const [kept] = kept_records;
+  if (!kept) return;
+  throw new SbxError(
+    "home.kept",
+    `${count(kept_records.length, "record")} of ${home} cannot be removed: ${kept.why}`,
+    { hint: "sbx disk --json lists them in kept_records; ask your administrator" },
+  );
+}
+
+/** Looks, `ms` apart, for the last events to reach corp's collectors. */
+const LOOKS = 10, LOOK_MS = 1000;
+
+/** The disk space once no record is kept, or as it is after some time. */
+async function settled(client: Awaited<ReturnType<typeof connect>>): Promise<DiskUse> {
+  let use = await client.json<DiskUse>("GET", "/disk");
+  for (let look = 1; look < LOOKS && use.kept_records.length > 0; look++) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+    use = await client.json<DiskUse>("GET", "/disk");
+  }
+  return use;
 }
 
 function confirm(dir: string, bytes: number): boolean {
