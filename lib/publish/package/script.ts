@@ -95,11 +95,12 @@ if [ "$1" = purge ]; then
   fi
   # Homes of users are theirs: sbx purge --home removes one.
   rm -rf /var/lib/sbx
-  # Native libraries that the program unpacked, in each user's own folder (docs/design/contracts/01-homes.md).
+  # Native libraries that the program unpacked, in each user's own folder (docs/design/contracts/01-homes.md). A user may keep
+  # root from removing one, with a mount: that must not keep the package.
   for dir in /tmp/sbx-*; do
     case \${dir#/tmp/sbx-} in *[!0-9]*|'') continue ;; esac
     if [ -d "$dir" ] && [ ! -L "$dir" ] && [ "$(stat -c %u "$dir")" = "\${dir#/tmp/sbx-}" ]; then
-      rm -rf -- "$dir"
+      rm -rf --one-file-system -- "$dir" || true
     fi
   done
 fi
