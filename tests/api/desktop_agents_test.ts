@@ -45,6 +45,26 @@ Deno.test("agents on the desktop page", options, async (t) => {
     await checkViews(desktop, "agents");
   });
 
+  await t.step("nothing is started before the keys are known", async () => {
+    const held = Promise.withResolvers<void>();
+    await page.route("**/credentials/list*", async (route) => {
+      await held.promise;
+      // The page that asked may be gone.
+      await route.continue().catch(() => {});
+    });
+    await desktop.open("agents");
+    await page.reload();
+    await tiles.getByRole("button", { name: /^Claude Code/ }).click();
+    const start = form.getByRole("button", { name: "Start" });
+    await start.waitFor();
+    assertEquals(await start.isDisabled(), true);
+    await tiles.getByRole("button", { name: /^Twin.*usable/s }).click();
+    await form.getByText("This agent needs no key").waitFor();
+    assertEquals(await start.isDisabled(), false);
+    held.resolve();
+    await tiles.getByRole("button", { name: /^Claude Code/ }).getByText("needs a key").waitFor();
+  });
+
   await t.step("the key is added in place, and the tile has it", async () => {
     await tiles.getByRole("button", { name: /^Claude Code/ }).click();
     await page.waitForURL(/agent=claude$/);

@@ -30,8 +30,10 @@ export function StartForm({ agent, credentials, onKeys }: Props) {
   const dir = useSignal("");
   const problems = useSignal<Problems>({});
   const started = useSignal<{ task: string; view: string } | undefined>(undefined);
+  /** until the service has answered: a second click would start a second VM */
+  const isSending = useSignal(false);
   const words = text.agents;
-  const keys = credentials && keysFor(agent, credentials);
+  const keys = agent.provider === undefined ? keysFor(agent, []) : credentials && keysFor(agent, credentials);
   const task = tasks.value?.find(({ id }) => id === started.value?.task);
   const isRunning = task?.state === "running";
   useEffect(() => {
@@ -45,6 +47,7 @@ export function StartForm({ agent, credentials, onKeys }: Props) {
     problems.value = folder.startsWith("/") ? {} : { dir: words.needsFolder };
     if (problems.value.dir) return;
     const prompt = word("prompt");
+    isSending.value = true;
     try {
       const request = { dir: folder, prompt, name: word("name"), credential: word("credential") };
       const { id } = await begin(() => api.startAgent(agent.id, request));
@@ -58,6 +61,8 @@ export function StartForm({ agent, credentials, onKeys }: Props) {
         ? "name"
         : "form";
       problems.value = { [field]: textOf(failure) };
+    } finally {
+      isSending.value = false;
     }
   };
   return (
@@ -88,7 +93,7 @@ export function StartForm({ agent, credentials, onKeys }: Props) {
       </details>
       {problems.value.form && <p class="error" role="alert">{problems.value.form}</p>}
       <div class="buttons">
-        <button type="submit" class="main" disabled={isRunning || keys?.length === 0}>
+        <button type="submit" class="main" disabled={isSending.value || isRunning || !keys?.length}>
           <Icon name="play" /> {words.start}
         </button>
         {agent.version === undefined && <span class="hint">{words.imageFirst}</span>}
