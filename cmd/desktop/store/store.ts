@@ -4,7 +4,8 @@
 import { computed, type Signal, signal, useSignal } from "@preact/signals";
 import type { AskView, Settings, VmListed, VmSummary } from "../api/routes.ts";
 import { ApiError } from "../api/client.ts";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
+import { Turns } from "./turns.ts";
 
 /** `signed-out`: the browser needs a new link; `offline`: the gateway or the service is away. */
 export type Connection = "connecting" | "online" | "offline" | "signed-out";
@@ -65,7 +66,8 @@ export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
   reload: () => Promise<boolean>;
 } {
   const value = useSignal<T | undefined>(undefined);
-  const reload = () => act(async () => value.value = await read());
+  const turns = useMemo(() => new Turns(), []);
+  const reload = () => act(() => turns.take(read, (answer) => value.value = answer));
   const isOnline = connection.value === "online";
   useEffect(() => {
     // Changes made while the service was away are read once it is back.

@@ -3,6 +3,7 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type Task } from "../api/routes.ts";
 import { onMessage } from "./live.ts";
+import { merged } from "./merged.ts";
 import { act, connection } from "./store.ts";
 
 /** The newest first; absent until they were read. */
@@ -18,7 +19,7 @@ export function useTasks(): void {
   const isOnline = connection.value === "online";
   useEffect(() => onMessage(({ type, payload }) => type === "task" && putTask(payload)), []);
   useEffect(() => {
-    if (isOnline) act(async () => tasks.value = (await api.tasks()).tasks);
+    if (isOnline) act(async () => tasks.value = merged(tasks.value, (await api.tasks()).tasks));
   }, [isOnline]);
 }
 

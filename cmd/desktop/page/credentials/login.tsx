@@ -90,7 +90,8 @@ export function LoginDialog(
           const { waiting: isWaiting } = await api.loginState(login.login, login.label, begun.attempt);
           if (isWaiting) continue;
           onDone();
-          onClose();
+          // The dialog may be another login's by now.
+          if (!isGone) onClose();
           return;
         }
       } catch (failure) {

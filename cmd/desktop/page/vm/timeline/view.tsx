@@ -120,7 +120,15 @@ function WhyPanel({ session, event }: { session: string; event: string | undefin
   const why = useSignal<Explained | undefined>(undefined);
   useEffect(() => {
     why.value = undefined;
-    if (event) act(async () => why.value = await api.why(session, event));
+    let isLate = false;
+    // A late answer would put another event's rule beside this one.
+    if (event) {
+      act(async () => {
+        const answer = await api.why(session, event);
+        if (!isLate) why.value = answer;
+      });
+    }
+    return () => void (isLate = true);
   }, [session, event]);
   return (
     <section class="why" aria-label={text.timeline.why} tabIndex={0}>

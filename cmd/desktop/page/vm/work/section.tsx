@@ -1,10 +1,11 @@
 /** A VM's changes to the files brought in, by file and piece, to be taken to this machine or left. */
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import { ApiError } from "../../../api/client.ts";
 import { api, type VmSummary, type WorkTaken, type WorkView } from "../../../api/routes.ts";
 import { CommandLine, Dialog } from "../../../part/common.tsx";
 import { act, textOf } from "../../../store/store.ts";
+import { Turns } from "../../../store/turns.ts";
 import { text } from "../../../text/en.ts";
 import { allFiles, type Chosen, countOf, flaggedOf, keyOf, takeOf, withFile, withPiece } from "./chosen.ts";
 import { WorkFile } from "./file.tsx";
@@ -22,6 +23,7 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
   const problem = useSignal<string | undefined>(undefined);
   const isAsking = useSignal(false);
   const isStale = useSignal(false);
+  const turns = useMemo(() => new Turns(), [vm.id]);
   /** @param isQuiet the work stays in sight until there is an answer */
   const read = async (isQuiet = false) => {
     isStale.value = false;
@@ -29,10 +31,16 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
       chosen.value = new Map();
       work.value = problem.value = undefined;
     }
+    // Pieces are chosen by their place: an answer that comes after a choice would put others there.
+    const isLate = () => isQuiet && chosen.peek().size > 0;
     try {
-      work.value = await api.work(vm.id);
-      problem.value = undefined;
+      await turns.take(() => api.work(vm.id), (answer) => {
+        if (isLate()) return void (isStale.value = true);
+        work.value = answer;
+        problem.value = undefined;
+      });
     } catch (error) {
+      if (isLate()) return void (isStale.value = true);
       problem.value = error instanceof ApiError && error.code === "repo.none"
         ? words.none(vm.name)
         : textOf(error);
