@@ -1,6 +1,6 @@
 /** Copies of the records of ended sessions, each verified (docs/design/contracts/12-ledger.md §12, "Retention"). */
 import { join } from "node:path";
-import { asSbxError, ifFound, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { verifyLedger } from "./verify.ts";
 
 /** Parts of a record of an ended session: the ledger, writes that are not folded into it, its seal, and the states of its findings. */
@@ -39,7 +39,11 @@ export async function exportRecord(ledger: string, id: string, dir: string): Pro
     await sync(dir);
     return true;
   } catch (cause) {
-    if (made !== undefined) await ifFound(Deno.remove(made, { recursive: true })).catch(() => {});
+    if (made !== undefined) {
+      await Deno.remove(made, { recursive: true }).catch(
+        ignore("the export has failed, which its caller reports"),
+      );
+    }
     if (cause instanceof SbxError) throw cause;
     const { message } = asSbxError(cause, `copying the record of session ${id} to ${to}`);
     throw new SbxError("session.export", message, { cause, hint: `nothing was removed; check ${dir}` });
