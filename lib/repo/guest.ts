@@ -2,6 +2,7 @@
 import { SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { STEP_SECONDS } from "./limit.ts";
+import type { Room } from "./store.ts";
 
 /** Output of a program in the guest; all of it is the guest's own word. */
 export interface GuestOutput {
@@ -213,7 +214,7 @@ export async function unpackPlain(guest: Guest, place: string, archive: string):
 }
 
 /** Makes the bundle of new work. dir bundle store known… ; prints "head work", and "-" for no news. */
-export const COLLECT = `${HEAD}${SNAPSHOT}
+const COLLECT = `${HEAD}${SNAPSHOT}
 dir=$1 bundle=$2 store=$3; shift 3
 cd "$dir" 2>/dev/null || exit 99
 if [ -n "$store" ]; then export GIT_DIR="$store" GIT_WORK_TREE="$dir"; else trap 'own "$dir" || :' EXIT; fi
@@ -232,6 +233,12 @@ if [ -z "$(git rev-list -n 1 refs/sbx/out $not)" ]; then echo "$head $work -"; e
 git bundle create -q "$bundle" refs/sbx/out $not
 echo "$head $work"
 `;
+
+/** Runs {@linkcode COLLECT} after all others in this VM: each moves the one ref that its bundle is made of. @returns its output */
+export async function collectIn(guest: Guest, room: Room, args: string[], seconds: number): Promise<string> {
+  using _lock = await room.lock("collect");
+  return await runScript(guest, COLLECT, args, seconds);
+}
 
 /** Which commits are there; prints them. dir store commit… */
 export const HAVE = `${HEAD}

@@ -79,6 +79,12 @@ export function quoted(path: string): string {
 
 /** Longest wait for another program that takes work, in `ms`. */
 const LOCK_MS = 60_000;
+/** Files that programs lock, and the reason why others wait. */
+const LOCKS = {
+  take: { file: ".lock", busy: "taking work from this VM" },
+  bring: { file: ".bring.lock", busy: "bringing files into this VM" },
+  collect: { file: ".collect.lock", busy: "reading the work in this VM" },
+};
 
 /** Stores of {@linkcode Room.temporary}, and the longest wait in `ms` to be alone with them. */
 const INCOMING = /^incoming-[0-9a-f-]{36}\.git$/;
@@ -117,23 +123,19 @@ export class Room {
   }
 
   /**
-   * Waits until no other program does the same with the VM: `take` its work and change the record, or `bring` something in.
+   * Waits until no other program does the same with the VM: `take` its work and change the record, `bring` something in, or
+   * `collect` its work in the guest, which moves one ref there.
    *
    * @param wait_ms longest wait
    * @returns lock, released by closing it
    * @throws {SbxError} `repo.busy`
    */
-  async lock(what: "take" | "bring" = "take", wait_ms = LOCK_MS): Promise<Deno.FsFile> {
-    const file = await this.#open(what === "take" ? ".lock" : ".bring.lock");
+  async lock(what: keyof typeof LOCKS = "take", wait_ms = LOCK_MS): Promise<Deno.FsFile> {
+    const { file: name, busy } = LOCKS[what];
+    const file = await this.#open(name);
     if (await lockWithin(file, wait_ms)) return file;
     file.close();
-    throw new SbxError(
-      "repo.busy",
-      what === "take"
-        ? "another program is taking work from this VM"
-        : "another program is bringing files into this VM",
-      { hint: "try again later" },
-    );
+    throw new SbxError("repo.busy", `another program is ${busy}`, { hint: "try again later" });
   }
 
   /**

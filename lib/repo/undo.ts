@@ -8,7 +8,7 @@ import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
-import { BRANCH, COLLECT, type Guest, HAVE, REWIND, runScript } from "./guest.ts";
+import { BRANCH, collectIn, type Guest, HAVE, REWIND, runScript } from "./guest.ts";
 import {
   STATE_DAYS,
   STATE_LIMITS,
@@ -237,7 +237,7 @@ export class History {
     const file = `${guest.workspace}/${name}`;
     try {
       const args = [place, file, unit.is_repository ? "" : folderStore(place), ...known];
-      const words = await runScript(guest, COLLECT, args, left.seconds);
+      const words = await collectIn(guest, this.#room, args, left.seconds);
       const [, head, tip, none] = /^([0-9a-f]{40,64}) ([0-9a-f]{40,64})( -)?\n?$/.exec(words) ?? [];
       if (tip === undefined) throw refused("git in the VM gave no answer that can be read");
       // Its word is not enough: missing objects cannot be put back.

@@ -2,7 +2,7 @@
 import { ignore, SbxError } from "../base/error/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
-import { COLLECT, type Guest, runScript } from "./guest.ts";
+import { collectIn, type Guest } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, STEP_SECONDS } from "./limit.ts";
 import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { sourcesOf } from "./source.ts";
@@ -106,12 +106,8 @@ export class Work implements AsyncDisposable {
     const name = `.sbx-out-${crypto.randomUUID()}`;
     const file = `${guest.workspace}/${name}`;
     try {
-      const words = await runScript(
-        guest,
-        COLLECT,
-        [place, file, unit.is_repository ? "" : folderStore(place), ...known],
-        STEP_SECONDS,
-      );
+      const args = [place, file, unit.is_repository ? "" : folderStore(place), ...known];
+      const words = await collectIn(guest, this.room, args, STEP_SECONDS);
       const { tip: claimed, isEmpty } = readAnswer(words);
       if (isEmpty) {
         return await describe({ ...about, store: base, tip: await brought(base, claimed, known) });
