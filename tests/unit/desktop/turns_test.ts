@@ -1,6 +1,6 @@
 /** Answers that come late do not replace newer ones. */
 import { assertEquals } from "@std/assert";
-import type { Task } from "../../../cmd/desktop/api/routes.ts";
+import type { Task } from "../../../lib/client/api/task.ts";
 import { merged } from "../../../cmd/desktop/store/merged.ts";
 import { Turns } from "../../../cmd/desktop/store/turns.ts";
 
