@@ -102,7 +102,7 @@ export async function take(world: World, tip: string, bundle?: Uint8Array): Prom
 /** Takes what a guest sends. A refusal must leave the person's folder and the room beside the VM as they were. */
 export async function takeFrom(world: World, guest: Guest): Promise<string | undefined> {
   const before = await everything(world.person);
-  const room = await sh(world.room, "find . -maxdepth 1 | sort");
+  const room = await sh(world.room, "find . -maxdepth 1 ! -name '.*lock' | sort");
   try {
     await using work = await world.collect(guest);
     for (const unit of work.units) await changesOf(unit);
@@ -111,7 +111,7 @@ export async function takeFrom(world: World, guest: Guest): Promise<string | und
   } catch (error) {
     if (!(error instanceof SbxError)) throw error;
     if (await everything(world.person) !== before) throw new Error("the person's folder was changed");
-    if (await sh(world.room, "find . -maxdepth 1 | sort") !== room) {
+    if (await sh(world.room, "find . -maxdepth 1 ! -name '.*lock' | sort") !== room) {
       throw new Error("something stayed in the room");
     }
     return error.code;
