@@ -89,6 +89,27 @@ export function Dialog(
   );
 }
 
+/** A question before an action that cannot be taken lightly. @param children the loss, in words @param label of the action */
+export function ConfirmDialog(
+  { title, label, children, onClose, onConfirm }: {
+    title: string;
+    label: string;
+    children: ComponentChildren;
+    onClose: () => void;
+    onConfirm: () => unknown;
+  },
+) {
+  return (
+    <Dialog title={title} onClose={onClose}>
+      {children}
+      <div class="buttons">
+        <button type="button" onClick={onClose}>{text.common.cancel}</button>
+        <button type="button" class="danger" onClick={onConfirm}>{label}</button>
+      </div>
+    </Dialog>
+  );
+}
+
 /** A button whose action cannot be taken lightly: it asks once more, in words. */
 export function ConfirmButton(
   { label, question, loss, onConfirm }: {
@@ -108,13 +129,9 @@ export function ConfirmButton(
     <>
       <button type="button" onClick={() => isAsking.value = true}>{label}</button>
       {isAsking.value && (
-        <Dialog title={question} onClose={close}>
+        <ConfirmDialog title={question} label={label} onClose={close} onConfirm={confirm}>
           <p>{loss}</p>
-          <div class="buttons">
-            <button type="button" onClick={close}>{text.common.cancel}</button>
-            <button type="button" class="danger" onClick={confirm}>{label}</button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
       )}
     </>
   );

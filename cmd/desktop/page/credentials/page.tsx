@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { useAddressed } from "../../app/route.ts";
 import { api, type CredentialView, type Login } from "../../api/routes.ts";
-import { dateOf, Dialog, Table } from "../../part/common.tsx";
+import { ConfirmDialog, dateOf, Table } from "../../part/common.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Menu } from "../../part/menu.tsx";
 import { When } from "../../part/time.tsx";
@@ -277,17 +277,13 @@ function RevokeDialog(
     onRevoked();
   };
   return (
-    <Dialog title={words.revokeTitle(name)} onClose={onClose}>
+    <ConfirmDialog title={words.revokeTitle(name)} label={words.revoke} onClose={onClose} onConfirm={revoke}>
       <ul>
         <li>{words.revokeLoss}</li>
         <li>{used_by.length === 0 ? words.revokeUnused : words.revokeUsed(used_by.join(", "))}</li>
         <li>{kind === "subscription" ? words.revokeLogin : words.revokeProvider}</li>
       </ul>
-      <div class="buttons">
-        <button type="button" onClick={onClose}>{text.common.cancel}</button>
-        <button type="button" class="danger" onClick={revoke}>{words.revoke}</button>
-      </div>
-    </Dialog>
+    </ConfirmDialog>
   );
 }
 

@@ -3,7 +3,7 @@ import { useEffect } from "preact/hooks";
 import { formatBytes } from "../../../../lib/base/progress/mod.ts";
 import { hrefOf, useAddressed } from "../../app/route.ts";
 import { api, type Image } from "../../api/routes.ts";
-import { CommandLine, ConfirmButton, Dialog, saveFile, Table } from "../../part/common.tsx";
+import { CommandLine, ConfirmButton, ConfirmDialog, saveFile, Table } from "../../part/common.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { Menu } from "../../part/menu.tsx";
 import { TaskCard } from "../../part/task.tsx";
@@ -226,17 +226,18 @@ function RemoveDialog(
     onRemoved();
   };
   return (
-    <Dialog title={words.removeTitle(profile_id)} onClose={onClose}>
+    <ConfirmDialog
+      title={words.removeTitle(profile_id)}
+      label={words.remove}
+      onClose={onClose}
+      onConfirm={remove}
+    >
       <ul>
         <li>{words.removeFrees(formatBytes(total_bytes))}</li>
         <li>{words.removeProfiles(sharers.map((each) => each.profile_id).join(", "))}</li>
         <li>{vms.length === 0 ? words.removeUnused : words.removeVms(vms.join(", "))}</li>
       </ul>
-      <div class="buttons">
-        <button type="button" onClick={onClose}>{text.common.cancel}</button>
-        <button type="button" class="danger" onClick={remove}>{words.remove}</button>
-      </div>
-    </Dialog>
+    </ConfirmDialog>
   );
 }
 

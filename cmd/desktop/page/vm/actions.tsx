@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { api, type VmAction, type VmSummary } from "../../api/routes.ts";
 import { ApiError } from "../../api/client.ts";
-import { Dialog } from "../../part/common.tsx";
+import { ConfirmDialog } from "../../part/common.tsx";
 import { Icon, type IconName } from "../../part/icon.tsx";
 import { Menu } from "../../part/menu.tsx";
 import { readVms } from "../../store/live.ts";
@@ -80,15 +80,14 @@ function DeleteDialog({ vm, onClose }: { vm: VmSummary; onClose: () => void }) {
     await act(() => deletion, words.done.delete(vm.name));
   };
   return (
-    <Dialog title={words.deleteTitle(vm.name)} onClose={onClose}>
+    <ConfirmDialog
+      title={words.deleteTitle(vm.name)}
+      label={unlanded.value === undefined ? words.action.delete : words.deleteAnyway}
+      onClose={onClose}
+      onConfirm={remove}
+    >
       <p>{unlanded.value ?? words.deleteLoss}</p>
       {vm.status === "Running" && <p>{words.deleteRuns}</p>}
-      <div class="buttons">
-        <button type="button" onClick={onClose}>{text.common.cancel}</button>
-        <button type="button" class="danger" onClick={remove}>
-          {unlanded.value === undefined ? words.action.delete : words.deleteAnyway}
-        </button>
-      </div>
-    </Dialog>
+    </ConfirmDialog>
   );
 }

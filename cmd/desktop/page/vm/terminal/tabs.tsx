@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { fontSize } from "../../../app/look.ts";
 import { api, type VmSummary } from "../../../api/routes.ts";
-import { Dialog } from "../../../part/common.tsx";
+import { ConfirmDialog, Dialog } from "../../../part/common.tsx";
 import { act, connection } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import { freeName, readNames, withName, writeNames } from "./names.ts";
@@ -108,16 +108,14 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
         </Dialog>
       )}
       {current && dialog.value === "close" && (
-        <Dialog
+        <ConfirmDialog
           title={words.closeTitle(nameOf(current))}
+          label={words.close}
           onClose={() => dialog.value = undefined}
+          onConfirm={() => stop(current.id)}
         >
           <p>{words.closeLoss}</p>
-          <div class="buttons">
-            <button type="button" onClick={() => dialog.value = undefined}>{text.common.cancel}</button>
-            <button type="button" class="danger" onClick={() => stop(current.id)}>{words.close}</button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
       )}
     </>
   );

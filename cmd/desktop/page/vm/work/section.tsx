@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { ApiError } from "../../../api/client.ts";
 import { api, type VmSummary, type WorkTaken, type WorkView } from "../../../api/routes.ts";
-import { CommandLine, Dialog } from "../../../part/common.tsx";
+import { CommandLine, ConfirmDialog } from "../../../part/common.tsx";
 import { act, textOf } from "../../../store/store.ts";
 import { Turns } from "../../../store/turns.ts";
 import { text } from "../../../text/en.ts";
@@ -135,7 +135,12 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
         </div>
       )}
       {isAsking.value && (
-        <Dialog title={words.flaggedTitle} onClose={() => isAsking.value = false}>
+        <ConfirmDialog
+          title={words.flaggedTitle}
+          label={words.takeFlagged}
+          onClose={() => isAsking.value = false}
+          onConfirm={() => [isAsking.value = false, take()]}
+        >
           <p>{words.flaggedWhy}</p>
           <ul class="scroll">
             {flaggedOf(chosen.value, shown).map((path) => (
@@ -144,13 +149,7 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
               </li>
             ))}
           </ul>
-          <div class="buttons">
-            <button type="button" onClick={() => isAsking.value = false}>{text.common.cancel}</button>
-            <button type="button" class="danger" onClick={() => [isAsking.value = false, take()]}>
-              {words.takeFlagged}
-            </button>
-          </div>
-        </Dialog>
+        </ConfirmDialog>
       )}
     </section>
   );
