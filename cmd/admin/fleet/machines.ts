@@ -65,7 +65,7 @@ export const fleetToken: Command = {
   options: [
     { name: "team", value: "NAME", about: "team of the machines, for questions by team" },
     { name: "name", value: "NAME", about: "the only name with which a machine enrols" },
-    { name: "machines", value: "N", about: "how many machines enrol with it; default 1" },
+    { name: "machines", value: "N", about: "number of machines that may enrol with it; default 1" },
     { name: "hours", value: "N", about: `how long it is good for; default ${TOKEN_HOURS}` },
     JSON_OPTION,
   ],

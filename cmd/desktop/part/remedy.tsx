@@ -1,4 +1,4 @@
-/** What to do about a problem: its words, and each command in them to copy. */
+/** The remedy of a problem, with a button that copies each command in it. */
 import { CommandLine } from "./common.tsx";
 import { partsOf } from "./advice.ts";
 

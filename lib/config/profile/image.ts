@@ -24,7 +24,7 @@ export interface ListedImage {
   total_bytes?: number;
   /** ISO 8601: when its files were made or installed here */
   installed_at?: string;
-  /** whether it has a list of its packages */
+  /** true if a list of its packages is installed with it */
   obom?: boolean;
   /** why it has no image, with the remedy */
   problem?: string;

@@ -31,7 +31,7 @@ const Terms = z.strictObject({
   team: Label.optional(),
   /** the only name with which a machine enrols */
   name: Label.optional(),
-  /** how many machines enrol with it */
+  /** number of machines that may enrol with it */
   machines: z.int().min(1).max(TOKEN_MACHINES_MAX).default(1),
 });
 export type TokenTerms = z.output<typeof Terms>;

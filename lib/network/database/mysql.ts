@@ -49,7 +49,7 @@ export interface MysqlRelayOptions {
   isForeign: boolean;
   /** the only database of the credential */
   only: string | undefined;
-  /** how the server compares names of databases */
+  /** the server's rule for comparing names of databases */
   nameOf: NameReading;
   /** that the client named at its login */
   database: string;

@@ -44,7 +44,7 @@ export async function takeFirst(
       throw new MessageFault("a false request for encryption");
     }
     hasAsked ||= isTls;
-    // What came before the answer was never encrypted.
+    // Bytes before the answer were never encrypted.
     if (connection.count > 0) throw new MessageFault("bytes behind a request for encryption");
     await connection.write(new Uint8Array([isTls ? 0x53 : 0x4e]));
   }

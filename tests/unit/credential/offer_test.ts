@@ -221,7 +221,7 @@ Deno.test(
     state.answer = () => Response.json({ error: "invalid_grant" }, { status: 400 });
     await fails(logins.keep(ended.refresh), "login.over", "does not renew");
     delete state.answer;
-    // An offer is a VM's word: a person's own key is none, nor one that was revoked.
+    // Only a login that a VM made is an offer; a person's own key and a revoked one are not.
     const [mine] = await store.add([{ provider: "anthropic", secret: "sk-ant-api03-" + "Zq7".repeat(30) }]);
     await fails(logins.keep(mine.ref), "login.not_found", "no VM has made");
     await store.revoke(ended.refresh);
