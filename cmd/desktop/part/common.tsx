@@ -1,6 +1,6 @@
 /** Small parts of every page: tables, dialogs, notices, commands to copy, times. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { text } from "../text/en.ts";
 import { act, notice, useLoaded, vms } from "../store/store.ts";
 import { api, type Change } from "../api/routes.ts";
@@ -48,7 +48,8 @@ export function Dialog(
   const element = useRef<HTMLDialogElement>(null);
   const hasDraft = useRef(false);
   const isLeaving = useSignal(false);
-  useEffect(() => {
+  // Before the next key, which would go to the page below.
+  useLayoutEffect(() => {
     element.current?.showModal();
     const onKey = (event: KeyboardEvent) => {
       const isTop = [...document.querySelectorAll("dialog[open]")].at(-1) === element.current;

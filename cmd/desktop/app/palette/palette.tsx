@@ -1,5 +1,5 @@
 import { signal, useComputed, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { text } from "../../text/en.ts";
 import { Icon } from "../../part/icon.tsx";
 import { entriesOf, type KnownRule, readRules } from "./entries.ts";
@@ -36,7 +36,8 @@ function PaletteDialog({ onClose }: { onClose: () => void }) {
   const entries = useComputed(() => entriesOf(rules.value));
   const found = findEntries(entries.value, typed.value);
   const words = text.palette;
-  useEffect(() => {
+  // Before the next key: an effect after the paint would lose the first letters of a quick person.
+  useLayoutEffect(() => {
     const before = document.activeElement as HTMLElement | null;
     dialog.current?.showModal();
     // Without rules, everything else is found.
