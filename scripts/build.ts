@@ -8,7 +8,8 @@
  *
  * deno compile stores times of files, and paths of packages in the messages of its parser. So it compiles a copy of the
  * sources and of their packages, which is always in the same folder and has the time of the commit. Packages are bundled, except
- * native ones: everything in a compiled program is read into memory when it starts.
+ * native ones, and modules are minified JavaScript: everything in a compiled program is read into memory when it starts, and
+ * deno compile keeps TypeScript beside the JavaScript that it makes of it.
  */
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
@@ -46,13 +47,17 @@ if (!RUNTIME) Deno.env.delete("DENORT_BIN");
 const INCLUDED = [
   ".guest",
   ".desktop",
-  "cmd/all.ts",
-  "lib/ledger/worker.ts",
-  "lib/ledger/read/rest_worker.ts",
-  "lib/machine/live/worker.ts",
+  "cmd/all.js",
+  "lib/ledger/worker.js",
+  "lib/ledger/read/rest_worker.js",
+  "lib/machine/live/worker.js",
 ];
 
+/** A relative path of a module in minified code, with the quote before it; computed ones are templates. */
+const MODULE_PATH = /(["']\.{1,2}\/[\w./-]+|`\.{1,2}\/[^`]*)\.ts(?=["'`])/g;
+
 const sources = join(STAGE, "src");
+const minified = join(STAGE, "minified");
 const denoDir = join(STAGE, "deno");
 /** A link to the cache of the checkout. */
 const cache = join(STAGE, "cache");
@@ -93,6 +98,7 @@ async function build(): Promise<void> {
   );
   const packages = nativePackages(await hostPackages(ROOT));
   await prune(packages, bundled);
+  await minifyModules();
   await copyPackages(packages, join(ROOT, ".deno/cache/npm"), join(denoDir, "npm"));
   await setTimes(STAGE, stamp.sourceDateEpoch);
   await Deno.mkdir(out, { recursive: true });
@@ -130,7 +136,7 @@ async function link(program: string, target?: string): Promise<void> {
       ...INCLUDED.flatMap((path) => ["--include", path]),
       "--output",
       program,
-      "main.ts",
+      "main.js",
     ],
     sources,
     { DENO_DIR: denoDir },
@@ -139,7 +145,7 @@ async function link(program: string, target?: string): Promise<void> {
 }
 
 async function clear(): Promise<void> {
-  for (const dir of [sources, denoDir, cache]) await ifFound(Deno.remove(dir, { recursive: true }));
+  for (const dir of [sources, minified, denoDir, cache]) await ifFound(Deno.remove(dir, { recursive: true }));
 }
 
 /** Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program. */
@@ -197,6 +203,39 @@ async function bundleGuests(): Promise<void> {
     ];
     await deno(Deno.execPath(), args, ROOT);
   }
+}
+
+/**
+ * Replaces each module by one of the same name in JavaScript, without types, comments and spaces. Modules keep their places, and
+ * functions their names for stack traces.
+ */
+async function minifyModules(): Promise<void> {
+  const isModule = (path: string) => path.endsWith(".ts") && !path.endsWith(".d.ts");
+  const modules = (await Promise.all(SOURCES.map((name) => listFiles(sources, name)))).flat().filter(
+    isModule,
+  );
+  await deno(
+    Deno.execPath(),
+    [
+      ...["bundle", "--quiet", "--platform", "deno", "--packages", "external", "--inline-imports=false"],
+      ...["--minify", "--keep-names", "--outdir", minified, ...modules],
+    ],
+    sources,
+    { DENO_DIR: cache },
+  );
+  for (const module of modules) {
+    const path = module.replace(/\.ts$/, ".js");
+    const code = await Deno.readTextFile(join(minified, path));
+    await Deno.writeTextFile(join(sources, path), code.replaceAll(MODULE_PATH, "$1.js"));
+    await Deno.remove(join(sources, module));
+  }
+}
+
+/** The files at or below a path, relative to `root`. */
+async function listFiles(root: string, path: string): Promise<string[]> {
+  if (!(await Deno.stat(join(root, path))).isDirectory) return [path];
+  const names = await Array.fromAsync(Deno.readDir(join(root, path)), ({ name }) => name);
+  return (await Promise.all(names.sort().map((name) => listFiles(root, join(path, name))))).flat();
 }
 
 /** The parts of deno.json and deno.lock that are pruned. */

@@ -14,20 +14,20 @@ import { PROGRAM } from "./program.ts";
 
 /** Groups of commands, in the order of help, and the file of each. */
 const FILES: Record<string, string> = {
-  image: "image.ts",
-  manifest: "manifest.ts",
-  profile: "profile.ts",
-  policy: "policy.ts",
-  detection: "detection.ts",
-  release: "release/mod.ts",
-  package: "package/mod.ts",
-  fleet: "fleet/mod.ts",
-  ca: "ca.ts",
+  image: "image",
+  manifest: "manifest",
+  profile: "profile",
+  policy: "policy",
+  detection: "detection",
+  release: "release/mod",
+  package: "package/mod",
+  fleet: "fleet/mod",
+  ca: "ca",
 };
 
 /** Loads a group. The specifier is computed, as in cmd/sbx/commands.ts; all.ts names the files. */
 async function loadGroup(name: string): Promise<CommandGroup> {
-  const file = `./${FILES[name]}`;
+  const file = `./${FILES[name]}.ts`;
   return (await import(file)).group;
 }
 
