@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { hostModules, type HostPackage } from "./host_packages.ts";
 
 /** Packages that load a native addon by a name that is computed: a bundle cannot hold it. */
-export const NATIVE = ["libsql", "@napi-rs/blake-hash"];
+export const NATIVE = ["@napi-rs/blake-hash"];
 /** Addons that packages do without where they are not built, as they never are here: their require fails and is caught. */
 const OPTIONAL = ["cpu-features", "*.node"];
 

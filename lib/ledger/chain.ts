@@ -2,7 +2,6 @@
  * Hashes of a ledger's rows, each chained to the row before, and the seal of a closed ledger
  * (docs/design/contracts/12-ledger.md §12).
  */
-import { Buffer } from "node:buffer";
 import { blake3, blake3File } from "../base/hash/mod.ts";
 import {
   APPROVAL_WIDTH,
@@ -18,8 +17,8 @@ import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { ifFound } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 
-/** Value of any column. The database's library ends the process on values of other types. */
-export type Column = Value | Buffer;
+/** Value of any column. */
+export type Column = Value | Uint8Array;
 
 /**
  * The chains of a ledger: of events with their decisions, of outcomes, and of the journal, which has a row for every
@@ -48,7 +47,7 @@ export class Chain {
     this.#addRecords("statement", INSERTS.statement, statements, STATEMENT_WIDTH);
     for (const { bytes, content_type } of bodies) {
       const hash = blake3(bytes);
-      this.#values(INSERTS.body).push(hash, content_type, Buffer.from(bytes));
+      this.#values(INSERTS.body).push(hash, content_type, bytes);
       this.#bind("body", hash, hash);
     }
     this.rows += count;

@@ -75,13 +75,12 @@ export const PAGE_BYTES = 16_384;
 export const BUSY_MS = timeLimit(1000);
 
 /** Settings of each writing connection. The log is folded into the file every 32 MB. */
-export const PRAGMAS = `
-PRAGMA page_size = ${PAGE_BYTES};
-PRAGMA journal_mode = WAL;
-PRAGMA wal_autocheckpoint = 2000;
-PRAGMA synchronous = NORMAL;
-PRAGMA busy_timeout = ${BUSY_MS};
-`;
+export const PRAGMAS = [
+  `PRAGMA page_size = ${PAGE_BYTES}`,
+  "PRAGMA journal_mode = WAL",
+  "PRAGMA wal_autocheckpoint = 2000",
+  "PRAGMA synchronous = NORMAL",
+];
 
 /** Table of statements, which readers of an older ledger get empty. */
 export const STATEMENTS =

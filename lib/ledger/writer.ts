@@ -1,9 +1,6 @@
-/**
- * The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes
- * as long as running it, and the readers' client prepares each one again.
- */
-import Database from "libsql";
+/** The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes as long as running it. */
 import { type Chain, type ChainHeads, type Column, journalLink } from "./chain.ts";
+import { Database, type Row, type Statement } from "./database.ts";
 import { connect, type PageLimit, pageLimit } from "./failure.ts";
 import {
   BOUND_VERSION,
@@ -31,9 +28,9 @@ function limitPragma(pages: number): string {
 export class Writer {
   readonly #path: string;
   #limit: PageLimit;
-  #database?: Database.Database;
-  readonly #chunks = new Map<Insert, Database.Statement>();
-  readonly #singles = new Map<Insert, Database.Statement>();
+  #database?: Database;
+  readonly #chunks = new Map<Insert, Statement>();
+  readonly #singles = new Map<Insert, Statement>();
 
   /** @param maxBytes size in `bytes` at which the ledger is full; default: no limit but the disk */
   constructor(path: string, maxBytes?: number) {
@@ -56,7 +53,7 @@ export class Writer {
         if (version < BOUND_VERSION) bindExisting(database);
       });
     }
-    database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run(sessionId);
+    database.prepare("INSERT OR IGNORE INTO ledger_info VALUES (1, ?)").run([sessionId]);
     const owner = first(database, "SELECT CAST(session_id AS BLOB) AS owner FROM ledger_info");
     const event = lastEvent(database);
     const outcome = first(
@@ -65,12 +62,12 @@ export class Writer {
     );
     const journal = lastOfJournal(database);
     return {
-      sessionId: String(owner?.owner),
+      sessionId: textOf(owner?.owner),
       heads: {
         events: event?.sequence ?? 0,
         head_hash: event?.hash ?? GENESIS,
         outcomes: Number(outcome?.number ?? 0),
-        outcome_hash: String(outcome?.hash ?? GENESIS),
+        outcome_hash: textOf(outcome?.hash ?? GENESIS),
         journal: journal.number,
         journal_hash: journal.link,
       },
@@ -136,13 +133,13 @@ export class Writer {
     this.#database = undefined;
   }
 
-  #transact(database: Database.Database, run: () => void): void {
-    database.exec("BEGIN IMMEDIATE");
+  #transact(database: Database, run: () => void): void {
+    database.prepare("BEGIN IMMEDIATE").run();
     run();
-    database.exec("COMMIT");
+    database.prepare("COMMIT").run();
   }
 
-  #insert(database: Database.Database, insert: Insert, values: Column[], reuse: boolean): void {
+  #insert(database: Database, insert: Insert, values: Column[], reuse: boolean): void {
     const width = insert.columns.length;
     let at = 0;
     for (const [rows, statements] of [[CHUNK_ROWS, this.#chunks], [1, this.#singles]] as const) {
@@ -158,10 +155,10 @@ export class Writer {
     return Number(first(this.#connection(), "PRAGMA user_version")?.user_version);
   }
 
-  #connection(): Database.Database {
+  #connection(): Database {
     if (this.#database) return this.#database;
     const database = connect(this.#path, () => new Database(this.#path));
-    database.exec(PRAGMAS + limitPragma(this.#limit.ordinary));
+    for (const pragma of [...PRAGMAS, limitPragma(this.#limit.ordinary)]) database.prepare(pragma).all();
     return this.#database = database;
   }
 
@@ -189,12 +186,12 @@ const EXISTING: [JournalKind, string][] = [
 const decoder = new TextDecoder();
 
 /** Binds the findings, answers and bodies of an older ledger as they are found. */
-function bindExisting(database: Database.Database): void {
+function bindExisting(database: Database): void {
   const insert = database.prepare(insertSql(INSERTS.journal, 1));
   let { number, link } = lastOfJournal(database);
   for (const [kind, select] of EXISTING) {
-    for (const row of database.prepare(select).all() as Record<string, unknown>[]) {
-      const [id, hash] = [row.id, row.hash].map((bytes) => decoder.decode(bytes as ArrayBuffer));
+    for (const row of database.prepare(select).all()) {
+      const [id, hash] = [row.id, row.hash].map(textOf);
       const previous = link;
       link = journalLink(kind, id, hash, previous);
       insert.run([++number, kind, id, hash, previous, link]);
@@ -202,24 +199,29 @@ function bindExisting(database: Database.Database): void {
   }
 }
 
-function lastEvent(database: Database.Database): LastEvent & { sequence: number } | undefined {
+function lastEvent(database: Database): LastEvent & { sequence: number } | undefined {
   const row = first(
     database,
     `SELECT sequence, CAST(event_id AS BLOB) AS id,
        CAST(iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash) AS BLOB) AS hash
      FROM entries ORDER BY sequence DESC LIMIT 1`,
   );
-  return row && { sequence: Number(row.sequence), id: String(row.id), hash: String(row.hash) };
+  return row && { sequence: Number(row.sequence), id: textOf(row.id), hash: textOf(row.hash) };
 }
 
-function lastOfJournal(database: Database.Database): { number: number; link: string } {
+function lastOfJournal(database: Database): { number: number; link: string } {
   const last = first(
     database,
     "SELECT number, CAST(link AS BLOB) AS link FROM journal ORDER BY number DESC LIMIT 1",
   );
-  return { number: Number(last?.number ?? 0), link: String(last?.link ?? GENESIS) };
+  return { number: Number(last?.number ?? 0), link: textOf(last?.link ?? GENESIS) };
 }
 
-function first(database: Database.Database, sql: string): Record<string, unknown> | undefined {
-  return database.prepare(sql).get() as Record<string, unknown> | undefined;
+function first(database: Database, sql: string): Row | undefined {
+  return database.prepare(sql).get();
+}
+
+/** Text of a column that was read as a blob. */
+function textOf(value: unknown): string {
+  return value instanceof Uint8Array ? decoder.decode(value) : String(value);
 }

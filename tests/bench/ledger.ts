@@ -2,7 +2,7 @@
  * Events per second written to a ledger, beside bare multi-row INSERTs of the same rows in the same run. Prints one JSON
  * object. The `cpu` figures, user plus system time, vary less on a busy machine.
  */
-import { createClient, type InValue } from "@libsql/client/sqlite3";
+import { Database, type SqlValue } from "../../lib/ledger/database.ts";
 import { join } from "node:path";
 import process from "node:process";
 import { setImmediate } from "node:timers";
@@ -78,25 +78,27 @@ async function ledgerCost(path: string, ended = false): Promise<Cost> {
 }
 
 /** Reads the rows of a ledger in the batches in which they were written. */
-async function readRows(path: string): Promise<InValue[][]> {
-  const client = createClient({ url: `file:${path}` });
+async function readRows(path: string): Promise<SqlValue[][]> {
+  const client = new Database(path);
   const { rows } = await client.execute(
     `SELECT ${PLAIN_COLUMNS.join(",")} FROM entries ORDER BY sequence`,
   );
   client.close();
-  const batches: InValue[][] = [];
+  const batches: SqlValue[][] = [];
   for (let at = 0; at < rows.length; at += BATCH_ROWS) {
     batches.push(
-      rows.slice(at, at + BATCH_ROWS).flatMap((row) => PLAIN_COLUMNS.map((column) => row[column] as InValue)),
+      rows.slice(at, at + BATCH_ROWS).flatMap((row) =>
+        PLAIN_COLUMNS.map((column) => row[column] as SqlValue)
+      ),
     );
   }
   return batches;
 }
 
 /** Cost of inserting the same rows into the same schema, without hashing. */
-async function bareCost(path: string, batches: InValue[][]): Promise<Cost> {
-  const client = createClient({ url: `file:${path}` });
-  await client.executeMultiple(PRAGMAS + MIGRATE);
+async function bareCost(path: string, batches: SqlValue[][]): Promise<Cost> {
+  const client = new Database(path);
+  for (const sql of [...PRAGMAS, MIGRATE]) await client.executeMultiple(sql);
   const cost = await costOf(async () => {
     for (const args of batches) {
       await client.execute({ sql: insertSql(INSERTS.plain, args.length / PLAIN_COLUMNS.length), args });

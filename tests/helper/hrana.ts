@@ -3,7 +3,7 @@
  * `execute` and `close`), in front of a database file. As a program it can be killed: `hrana.ts PORT FILE TOKEN [MS]`
  * prints its port once it listens, and a line for every statement that it begins.
  */
-import { type Client, createClient, type InValue } from "@libsql/client/sqlite3";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 
 /** A value on the wire: integers are text, so that none loses digits. */
 interface WireValue {
@@ -34,12 +34,12 @@ export class HranaServer implements AsyncDisposable {
   /** requests that came with the right token, and with another */
   readonly served = { good: 0, refused: 0 };
   readonly #options: HranaOptions;
-  readonly #client: Client;
+  readonly #database: DatabaseSync;
   readonly #http: Deno.HttpServer<Deno.NetAddr>;
 
   constructor(options: HranaOptions) {
     this.#options = options;
-    this.#client = createClient({ url: `file:${options.file}` });
+    this.#database = new DatabaseSync(options.file);
     this.#http = Deno.serve(
       { hostname: "127.0.0.1", port: options.port ?? 0, onListen() {}, onError: () => broken() },
       (request) => this.#serve(request),
@@ -56,7 +56,7 @@ export class HranaServer implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#http.shutdown();
-    this.#client.close();
+    this.#database.close();
   }
 
   async #serve(request: Request): Promise<Response> {
@@ -81,19 +81,22 @@ export class HranaServer implements AsyncDisposable {
   async #execute({ sql, args = [] }: NonNullable<WireRequest["stmt"]>) {
     await this.#options.before?.(sql);
     try {
-      const { columns, rows, rowsAffected } = await this.#client.execute({ sql, args: args.map(fromWire) });
+      const statement = this.#database.prepare(sql);
+      statement.setReturnArrays(true);
+      const columns = statement.columns().map(({ name }) => name);
+      const rows = statement.all(...args.map(fromWire)) as unknown as unknown[][];
       await this.#options.after?.(sql);
       const result = {
         cols: columns.map((name) => ({ name, decltype: null })),
-        rows: rows.map((row) => columns.map((_, at) => toWire(row[at]))),
-        affected_row_count: rowsAffected,
+        rows: rows.map((row) => row.map(toWire)),
+        affected_row_count: 0,
         last_insert_rowid: null,
       };
       return { type: "ok", response: { type: "execute", result } };
     } catch (error) {
       const { message, code } = error as { message: string; code?: string };
-      if (!code?.startsWith("SQLITE")) throw error;
-      return { type: "error", error: { message, code } };
+      if (code !== "ERR_SQLITE_ERROR") throw error;
+      return { type: "error", error: { message, code: "SQLITE_ERROR" } };
     }
   }
 }
@@ -104,15 +107,15 @@ function broken(): Response {
   return new Response(body, { headers: { "content-type": "application/json" } });
 }
 
-function fromWire({ type, value, base64 }: WireValue): InValue {
+function fromWire({ type, value, base64 }: WireValue): SQLInputValue {
   if (type === "null") return null;
-  if (type === "blob") return Uint8Array.fromBase64(base64!).buffer as ArrayBuffer;
+  if (type === "blob") return Uint8Array.fromBase64(base64!);
   return type === "integer" ? BigInt(value!) : value!;
 }
 
 function toWire(value: unknown): WireValue {
   if (value === null) return { type: "null" };
-  if (value instanceof ArrayBuffer) return { type: "blob", base64: new Uint8Array(value).toBase64() };
+  if (value instanceof Uint8Array) return { type: "blob", base64: value.toBase64() };
   if (typeof value === "string") return { type: "text", value };
   return Number.isInteger(value)
     ? { type: "integer", value: String(value) }

@@ -1,5 +1,5 @@
 /** Ledgers for tests, with events of several families. */
-import { createClient, type Row } from "@libsql/client/sqlite3";
+import { Database, type Row } from "../../lib/ledger/database.ts";
 import { type Event, type EventFamily, type EventType, familyOf } from "../../lib/event/mod.ts";
 import { Ledger, type LedgerOutcome } from "../../lib/ledger/mod.ts";
 import { eventCommon, httpRequest, processExec } from "./event.ts";
@@ -78,15 +78,20 @@ export async function copyLedger(path: string): Promise<string> {
 
 /** Runs SQL on a ledger's file, past the ledger. */
 export async function runSql(path: string, statements: string): Promise<void> {
-  const client = createClient({ url: `file:${path}`, timeout: 1000 });
-  await client.executeMultiple(statements);
-  client.close();
+  const database = new Database(path);
+  try {
+    await database.executeMultiple(statements);
+  } finally {
+    database.close();
+  }
 }
 
 /** Rows of a query on a ledger's file. */
 export async function select(path: string, query: string): Promise<Row[]> {
-  const client = createClient({ url: `file:${path}`, timeout: 1000 });
-  const { rows } = await client.execute(query);
-  client.close();
-  return rows;
+  const database = new Database(path);
+  try {
+    return (await database.execute(query)).rows;
+  } finally {
+    database.close();
+  }
 }

@@ -1,5 +1,5 @@
 /** Checks rows of a ledger's chains: each against its hash, its columns and the row before. */
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client } from "../database.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { digestText, journalLink } from "../chain.ts";

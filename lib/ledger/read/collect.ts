@@ -2,12 +2,13 @@
  * Copies ledgers to a collecting libSQL server (`ledger.url` of corp.toml). The session's own file is written first and is
  * the spool: a slow or absent server delays nothing, and gets every row later.
  */
-import type { Client } from "@libsql/client/sqlite3";
+import { fileURLToPath } from "node:url";
+import type { Client, Query, Row } from "../database.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
-import { selectPage, type TextRow, withLedger } from "./open.ts";
+import { openDatabase, selectPage, type TextRow, withLedger } from "./open.ts";
 
 /** `ms` between two reads of the ledger, and the longest wait after failures. */
 export const COLLECT_MS = 1000;
@@ -116,12 +117,10 @@ async function withServer<T>(
 ): Promise<T> {
   let remote: Client | undefined;
   try {
-    // Loaded only where there is a server.
-    const { createClient } = await import("@libsql/client");
-    remote = createClient({ url, authToken, fetch: fetchWithDeadline });
+    remote = await connectTo(url, authToken);
     return await work(remote);
   } catch (error) {
-    const status = (error as { cause?: { status?: number } }).cause?.status;
+    const { status } = error as { status?: number };
     throw new SbxError(
       "ledger.collector.unavailable",
       `the collecting server ${hostOf(url)} does not accept events`,
@@ -135,6 +134,32 @@ async function withServer<T>(
   } finally {
     remote?.close();
   }
+}
+
+/** Connects to a server, or opens the file of a `file:` URL. */
+async function connectTo(url: string, authToken?: string): Promise<Client> {
+  const { protocol } = new URL(url);
+  if (protocol === "file:") return openDatabase(fileURLToPath(url));
+  // Loaded only where there is a server.
+  const { openHttp } = await import("@libsql/hrana-client");
+  const client = openHttp(url.replace(/^libsql:/, "https:"), authToken, fetchWithDeadline);
+  // A stream for each statement: an open one would keep its place on the server.
+  const query = async (statement: string | Query) => {
+    const stream = client.openStream();
+    try {
+      const { rows } = await stream.query(
+        typeof statement === "string" ? statement : [statement.sql, statement.args],
+      );
+      return { rows: rows as unknown as Row[] };
+    } finally {
+      stream.closeGracefully();
+    }
+  };
+  return {
+    execute: query,
+    executeMultiple: async (sql) => void await query(sql),
+    close: () => client.close(),
+  };
 }
 
 function fetchWithDeadline(request: Request): Promise<Response> {

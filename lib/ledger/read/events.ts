@@ -1,5 +1,5 @@
 /** Reads the events of a ledger: lists by conditions, and single ones. */
-import type { Client, InValue } from "@libsql/client/sqlite3";
+import type { Client, SqlValue } from "../database.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
 import {
@@ -295,7 +295,7 @@ export interface Selection {
   /** `FROM … WHERE …` */
   from: string;
   /** values from `?2` on */
-  args: InValue[];
+  args: SqlValue[];
 }
 
 /** Events blocked finally; the indexes of blocked rows name the candidates. */
@@ -321,9 +321,9 @@ const PROCESS = firstOf("common.process.executable", "process.activity.executabl
 
 /** Translates conditions. A condition costs the events that it reads; events of a later page are not read. */
 export function selectionOf(conditions: EventConditions): Selection {
-  const args: InValue[] = [];
+  const args: SqlValue[] = [];
   /** @returns the placeholder of a value */
-  const bind = (value: InValue) => `?${args.push(value) + 1}`;
+  const bind = (value: SqlValue) => `?${args.push(value) + 1}`;
   const where = ["entries.sequence > ?1"];
   const { family, network, denied, decision, since, until, host, process, path, grep } = conditions;
   if (denied) where.push(DENIED);

@@ -1,5 +1,5 @@
 /** Sums of a ledger up to given lengths of its chains: the same rows give the same sums, also once it is longer. */
-import type { Client, InValue } from "@libsql/client/sqlite3";
+import type { Client, SqlValue } from "../database.ts";
 import { FAMILY } from "../schema.ts";
 import type { ChainLengths } from "./rows.ts";
 import { parseJson, selectText, type TextRow, withLedger } from "./open.ts";
@@ -136,7 +136,7 @@ export function readStatements<T>(path: string, journal: number): Promise<T[]> {
 async function ask(
   client: Client,
   { texts, numbers, select }: Question,
-  args: InValue[],
+  args: SqlValue[],
 ): Promise<EvidenceList> {
   const columns = [...texts, ...numbers];
   const rows = await selectText(

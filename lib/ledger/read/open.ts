@@ -1,14 +1,13 @@
 /** Opens ledgers for reading, and reads their text columns. */
-import { type Client, createClient, type InValue } from "@libsql/client/sqlite3";
-import { pathToFileURL } from "node:url";
 import { SbxError } from "../../base/error/mod.ts";
+import { type Client, Database, type SqlValue } from "../database.ts";
 import { connect, ledgerError } from "../failure.ts";
-import { BUSY_MS, CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
+import { CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
 import { copyLedger } from "../copy.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
 export function openDatabase(path: string): Client {
-  return connect(path, () => createClient({ url: pathToFileURL(path).href, timeout: BUSY_MS }));
+  return connect(path, () => new Database(path));
 }
 
 /**
@@ -84,8 +83,7 @@ function requireFile(path: string): void {
   });
 }
 
-// Reads text columns as bytes and decodes them here: the database's library ends the process if a damaged
-// column is not UTF-8.
+// Reads text columns as bytes and decodes them here: the database's library cuts text at a NUL.
 
 /** Row of text columns; bytes that are not UTF-8 become U+FFFD. */
 export type TextRow = Record<string, string | null>;
@@ -101,7 +99,7 @@ export async function selectText(
   client: Client,
   columns: readonly string[],
   rest: string,
-  args: InValue[] = [],
+  args: SqlValue[] = [],
 ): Promise<TextRow[]> {
   const names = columns.map(nameOf);
   const list = columns.map((column, at) => `CAST(${column} AS BLOB) AS ${names[at]}`).join(", ");
@@ -109,7 +107,7 @@ export async function selectText(
   return rows.map((row) =>
     Object.fromEntries(names.map((column) => {
       const value = row[column];
-      return [column, value === null ? null : decoder.decode(value as ArrayBuffer)];
+      return [column, value === null ? null : decoder.decode(value as Uint8Array)];
     }))
   );
 }
@@ -127,7 +125,7 @@ export async function selectPage(
   client: Client,
   columns: readonly string[],
   rest: string,
-  args: InValue[] = [],
+  args: SqlValue[] = [],
 ): Promise<TextRow[]> {
   const lengths = columns.map((column) => `coalesce(octet_length(${column}), -1)`).join(", ");
   const { rows: [page] } = await client.execute({
@@ -140,8 +138,8 @@ export async function selectPage(
   });
   if (page.lengths === null) return [];
   const fields = fieldsOf(
-    numbersOf(new Uint8Array(page.lengths as ArrayBuffer)),
-    new Uint8Array(page.bytes as ArrayBuffer),
+    numbersOf(page.lengths as Uint8Array),
+    page.bytes as Uint8Array,
   );
   // A database whose lengths are not those of its bytes is damaged, or written in another encoding.
   if (!fields) return await selectText(client, columns, rest, args);

@@ -1,5 +1,5 @@
 /** A second thread for long ledgers: it checks the rear of their chains while the caller checks the front. */
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client } from "../database.ts";
 import { type ChainState, type ChainTerms, EVENTS, OUTCOMES, type Rest, stateAt } from "./check.ts";
 
 /** Rows from which the thread is worth its start. */

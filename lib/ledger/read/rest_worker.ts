@@ -1,5 +1,5 @@
 /** The thread that checks the rear of a ledger's chains. */
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client } from "../database.ts";
 import { checkChain, EVENTS, OUTCOMES } from "./check.ts";
 import { openLedger } from "./open.ts";
 import type { RestReply, RestRequest } from "./rest.ts";

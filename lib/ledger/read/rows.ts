@@ -3,7 +3,7 @@
  * (docs/design/contracts/12-ledger.md §12). SQLite joins them, because a row that becomes an object costs
  * more than all else of its way.
  */
-import type { Client, InValue } from "@libsql/client/sqlite3";
+import type { Client, SqlValue } from "../database.ts";
 import { BOUND_VERSION, GENESIS } from "../schema.ts";
 import type { ChainHeads } from "../chain.ts";
 import { selectText, withLedger } from "./open.ts";
@@ -119,7 +119,7 @@ async function endOf(client: Client, { table, key, size }: Chain, after: number)
 async function numbers(
   client: Client,
   sql: string,
-  args: InValue[],
+  args: SqlValue[],
 ): Promise<{ last?: number; size?: number }> {
   const { rows: [row] } = await client.execute({ sql, args });
   if (row.last === null) return {};
@@ -134,12 +134,12 @@ async function readLines(
 ): Promise<Uint8Array> {
   if (end === after) return new Uint8Array();
   const { rows: [row] } = await client.execute({
-    // As bytes: the database's library ends the process if a damaged text is not UTF-8.
+    // As bytes: text ends at a NUL.
     sql: `SELECT CAST(group_concat(line, '') AS BLOB) AS lines
       FROM (SELECT ${line} AS line FROM ${table} WHERE ${key} > ? AND ${key} <= ? ORDER BY ${key})`,
     args: [after, end],
   });
-  return new Uint8Array(row.lines as ArrayBuffer);
+  return row.lines as Uint8Array;
 }
 
 // Heads of a ledger's chains, now and at an earlier length: a kept head later shows whether anything before

@@ -1,7 +1,7 @@
 /**
  * `main.db`: the index of sessions (docs/design/contracts/12-ledger.md §12), including deleted VMs' sessions.
  */
-import type { Client, Row } from "@libsql/client/sqlite3";
+import type { Client, Row } from "../database.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";
 import { PRAGMAS } from "../schema.ts";
@@ -95,7 +95,8 @@ export class SessionIndex {
   static async open(path: string): Promise<SessionIndex> {
     const client = openDatabase(path);
     try {
-      await client.executeMultiple(PRAGMAS + SCHEMA);
+      for (const pragma of PRAGMAS) await client.execute(pragma);
+      await client.executeMultiple(SCHEMA);
       return new SessionIndex(path, client);
     } catch (error) {
       client.close();

@@ -1,5 +1,5 @@
 /** Checks a ledger: its chains, its other rows and its seal, as `sbx verify` does. */
-import type { Client } from "@libsql/client/sqlite3";
+import type { Client } from "../database.ts";
 import { basename, dirname, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { ledgerError } from "../failure.ts";
@@ -179,8 +179,8 @@ async function checkBodies(client: Client): Promise<Problem | undefined> {
     });
     if (!rows.length) return undefined;
     for (const { row, hash, bytes } of rows) {
-      const name = new TextDecoder().decode(hash as ArrayBuffer);
-      if (blake3(new Uint8Array(bytes as ArrayBuffer)) !== name) {
+      const name = new TextDecoder().decode(hash as Uint8Array);
+      if (blake3(bytes as Uint8Array) !== name) {
         return { reason: `body ${name} was changed` };
       }
       after = row as number;
@@ -189,10 +189,10 @@ async function checkBodies(client: Client): Promise<Problem | undefined> {
 }
 
 async function checkStructure(client: Client): Promise<Problem | undefined> {
-  const { rows } = await client.execute(
-    "SELECT CAST(integrity_check AS BLOB) = CAST('ok' AS BLOB) AS ok FROM pragma_integrity_check(1)",
-  );
-  return rows[0]?.ok === 1 ? undefined : { reason: "the structure of the database is damaged" };
+  const { rows } = await client.execute("PRAGMA integrity_check(1)");
+  return rows[0]?.integrity_check === "ok"
+    ? undefined
+    : { reason: "the structure of the database is damaged" };
 }
 
 /** Tables that the journal binds: their id, and the row of the journal that counts where an id has several. */

@@ -1,7 +1,5 @@
 /**
  * SQL queries of one ledger (docs/guides/queries.md), run in the process of the person who asks.
- * Deno's own SQLite and not libsql, whose functions read and write files; a process that opens the ledger
- * with both would lose locks.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { SbxError } from "../../base/error/mod.ts";
@@ -68,9 +66,11 @@ function openReadable(path: string): { database: DatabaseSync; copy?: LedgerCopy
 function open(path: string, name = path): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    database = new DatabaseSync(path, { readOnly: true, allowExtension: false });
+    // A connection for reading alone leaves its log beside a ledger that is closed. No file is made where there is none.
+    Deno.statSync(path);
+    database = new DatabaseSync(path, { allowExtension: false });
     isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), name);
-    database.exec(CREATE_TEMP_VIEWS);
+    database.exec(`${CREATE_TEMP_VIEWS}; PRAGMA query_only = ON`);
     database.setAuthorizer((action) => ALLOWED.has(action) ? GRANTED : DENIED);
     return database;
   } catch (cause) {

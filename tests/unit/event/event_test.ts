@@ -103,7 +103,7 @@ for (const entry of ["lib/event/mod.ts", "lib/ledger/mod.ts", "lib/policy/mod.ts
         if (code?.specifier) seen.add(code.specifier);
       }
     }
-    assertEquals([...seen].filter((specifier) => /zod|libsql/.test(specifier)), []);
+    assertEquals([...seen].filter((specifier) => /zod|sqlite/.test(specifier)), []);
     assert(seen.size > 3);
   });
 }

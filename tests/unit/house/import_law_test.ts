@@ -57,8 +57,8 @@ const ROOMS: Record<string, readonly string[]> = {
   lab: ["certify", "learn"],
   support: ["bundle", "debug", "doctor"],
 };
-/** Rooms that may open the database. */
-const DATABASE_USERS = ["ledger"];
+/** Rooms that may open databases: of records, and of packages in images. */
+const DATABASE_USERS = ["ledger", "publish/environment"];
 /** Rooms of lib that guest programs load from. */
 const GUEST_ROOMS = ["event", "machine/bench", "machine/guest", "machine/vm"];
 const imports = await allImports(ROOTS);
@@ -101,9 +101,9 @@ Deno.test("a room of lib is entered by a mod.ts or a schema.ts", () => {
   assertEquals([...new Set(deep.map(({ from, to }) => `${from} → ${to}`))].sort(), []);
 });
 
-Deno.test("only the ledger opens the database", () => {
+Deno.test("only the ledger and readers of packages open databases", () => {
   const broken = imports.filter(({ from, to, local }) =>
-    !local && to.includes("libsql") && !(isLib(from) && DATABASE_USERS.includes(roomOf(from)))
+    !local && to === "node:sqlite" && !(isLib(from) && DATABASE_USERS.includes(roomOf(from)))
   );
   assertEquals(broken, []);
 });
@@ -114,7 +114,7 @@ Deno.test("sbx doctor and sbx debug load no database before a bundle needs it: i
   ) {
     const loaded = await loadedAtOnce(root);
     assert(loaded.size > 10, root);
-    assertEquals([...loaded].filter((specifier) => specifier.includes("libsql")), [], root);
+    assertEquals([...loaded].filter((specifier) => specifier.includes("sqlite")), [], root);
   }
 });
 

@@ -1,4 +1,5 @@
-import { createClient } from "@libsql/client/sqlite3";
+import { fileURLToPath } from "node:url";
+import { Database } from "../../../lib/ledger/database.ts";
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
@@ -21,7 +22,7 @@ async function withFolder(run: (folder: string) => Promise<void>): Promise<void>
 }
 
 async function countCollected(url: string): Promise<[unknown, unknown][]> {
-  const client = createClient({ url });
+  const client = new Database(fileURLToPath(url));
   const { rows } = await client.execute(
     "SELECT session_id, count(*) AS n, max(sequence) AS last FROM collected_events GROUP BY 1 ORDER BY 1",
   );
@@ -81,7 +82,7 @@ Deno.test("a signed head is kept on the collecting server with the server's time
     for (const envelope of ["one", "two"]) {
       await collectHead({ path: `${folder}/a.db`, sessionId: "a", url }, envelope);
     }
-    const client = createClient({ url });
+    const client = new Database(fileURLToPath(url));
     const { rows } = await client.execute("SELECT * FROM collected_heads ORDER BY number");
     client.close();
     assertEquals(rows.map(({ session_id, envelope }) => [session_id, envelope]), [["a", "one"], [

@@ -1,5 +1,5 @@
 /** Ledgers that are full, locked, killed, damaged, or no ledgers. */
-import { createClient } from "@libsql/client/sqlite3";
+import { Database } from "../../../lib/ledger/database.ts";
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Event } from "../../../lib/event/mod.ts";
@@ -96,12 +96,12 @@ Deno.test("a full ledger continues after its limit is raised, and stops after it
 Deno.test("a ledger that could not write continues without a gap", () =>
   withLedgerPath(async (path) => {
     const ledger = await Ledger.open(path, { sessionId: SESSION });
-    const other = createClient({ url: `file:${path}` });
-    const lock = await other.transaction("write");
+    const other = new Database(path);
+    other.exec("BEGIN IMMEDIATE");
     ledger.append({ event: execEvent() });
     assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
     assertThrows(() => ledger.append({ event: execEvent() }), SbxError);
-    await lock.rollback();
+    other.exec("ROLLBACK");
     other.close();
     await ledger.flush();
     ledger.append({ event: execEvent() });
@@ -134,13 +134,13 @@ Deno.test("a ledger closed while a reader is active verifies, then and later", (
     const ledger = await Ledger.open(path, { sessionId: SESSION });
     ledger.append({ event: execEvent() });
     await ledger.flush();
-    const client = createClient({ url: `file:${path}` });
-    const reader = await client.transaction("read");
-    await reader.execute("SELECT count(*) FROM entries");
+    const client = new Database(path);
+    client.exec("BEGIN");
+    await client.execute("SELECT count(*) FROM entries");
     ledger.append({ event: execEvent() });
     await ledger.close();
     assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });
-    await reader.rollback();
+    client.exec("ROLLBACK");
     client.close();
     await runSql(path, "PRAGMA wal_checkpoint(TRUNCATE)");
     assertEquals(await verifyLedger(path), { ok: true, events: 2, sealed: true });

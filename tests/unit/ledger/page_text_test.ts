@@ -1,9 +1,9 @@
 import { assertEquals } from "@std/assert";
-import { createClient } from "@libsql/client/sqlite3";
+import { Database } from "../../../lib/ledger/database.ts";
 import { selectPage, selectText } from "../../../lib/ledger/read/open.ts";
 
 Deno.test("rows read as a page are the rows read one by one, whatever is in them", async () => {
-  const client = createClient({ url: ":memory:" });
+  const client = new Database(":memory:");
   await client.execute("CREATE TABLE rows (number INTEGER PRIMARY KEY, a TEXT, b ANY)");
   const values = [
     ["'plain'", "1"],

@@ -1,6 +1,7 @@
 /** Signed heads of a running session's record, as a collecting server gets them. */
+import { fileURLToPath } from "node:url";
 import { assert, assertEquals } from "@std/assert";
-import { createClient } from "@libsql/client/sqlite3";
+import { Database } from "../../../lib/ledger/database.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { ensureSigningKey, openSigned } from "../../../lib/release/signing/mod.ts";
 import { type Home, home as homeOf } from "../../../lib/base/home/mod.ts";
@@ -31,7 +32,7 @@ async function withRecord(run: (given: Given) => Promise<void>): Promise<void> {
 
 /** Events that each head on the server vouches for, all of them signed by the key. */
 async function headsAt(url: string, publicKey: PublicKey): Promise<number[]> {
-  const client = createClient({ url });
+  const client = new Database(fileURLToPath(url));
   try {
     const { rows } = await client.execute("SELECT envelope FROM collected_heads ORDER BY number");
     return await Promise.all(rows.map(async ({ envelope }) => {

@@ -1,5 +1,5 @@
 /** A gate fails closed: rules that cannot be run, a ledger that cannot be written, layers that try to undo corp's. */
-import { createClient } from "@libsql/client/sqlite3";
+import { Database } from "../../../../lib/ledger/database.ts";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { Finding } from "../../../../lib/event/mod.ts";
@@ -33,8 +33,8 @@ Deno.test("while the ledger cannot be written nothing is decided, and it goes on
   withGate("", async ({ gate, ledger, path, failures, close }) => {
     const [first, second] = [await gate.decide(http()), await gate.decide(http())];
     await ledger.flush();
-    const other = createClient({ url: `file:${path}` });
-    const lock = await other.transaction("write");
+    const other = new Database(path);
+    other.exec("BEGIN IMMEDIATE");
     first.finish();
     await assertRejects(() => ledger.flush(), SbxError);
     assertEquals(failures.length, 1);
@@ -43,7 +43,7 @@ Deno.test("while the ledger cannot be written nothing is decided, and it goes on
     assertThrows(() => gate.refuse(http(), { id: "guard-x", reason: "x" }), SbxError, "cannot be written");
     // The event has happened and cannot be undone.
     second.finish();
-    await lock.rollback();
+    other.exec("ROLLBACK");
     other.close();
     await ledger.flush();
     assert((await gate.decide(http())).allowed);
@@ -82,13 +82,13 @@ for (const draft of [http(), exec()]) {
     withGate(rule("profiles", "ask", "ask", "has(common.event_id)"), async ({ gate, ledger, path }) => {
       const deciding = gate.decide(draft);
       await ledger.flush();
-      const other = createClient({ url: `file:${path}` });
-      const lock = await other.transaction("write");
+      const other = new Database(path);
+      other.exec("BEGIN IMMEDIATE");
       gate.observe(exec("ls"));
       await assertRejects(() => ledger.flush(), SbxError);
       gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
       assertEquals((await assertRejects(() => deciding, SbxError)).code, "ledger.unavailable");
-      await lock.rollback();
+      other.exec("ROLLBACK");
       other.close();
     }));
 }
