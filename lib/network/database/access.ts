@@ -147,10 +147,13 @@ export class DatabaseAccess {
         this.#context.gate.observe(substitutionDraft(by, { ...each, location }));
       }
     }
+    const other = this.accounts.find((each) => each.ref === ref);
     throw new ConnectionEnd(
       "28000",
       `a ref of a credential stands in ${location}`,
-      "leave it out: the host logs in",
+      other?.user === undefined
+        ? "leave it out: the host logs in"
+        : `it is of the user "${other.user}": begin the connection as that user`,
     );
   }
 

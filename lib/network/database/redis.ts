@@ -179,12 +179,16 @@ export class RedisConnection {
     out = [];
   }
 
-  /** The credential of the user that a first command names; without one, of the server's default user, and then the latest. */
+  /**
+   * The credential of the user that a first command names; without a name, the one whose ref is the password, of the server's
+   * default user, or the latest. Clients that are given a password alone say `default` for themselves.
+   */
   #accountFor(args: readonly Uint8Array[]): DatabaseAccount {
     const { accounts } = this.#access;
     const of = (user: string) => accounts.find((each) => (each.user ?? DEFAULT_USER) === user);
-    const named = namedUser(args);
-    return (named === undefined ? undefined : of(named)) ?? of(DEFAULT_USER) ?? accounts[0];
+    const { user = DEFAULT_USER, password } = loginIn(args) ?? {};
+    const byRef = user === DEFAULT_USER ? accounts.find(({ ref }) => ref === password) : undefined;
+    return byRef ?? of(user) ?? of(DEFAULT_USER) ?? accounts[0];
   }
 
   #draft(args: readonly Uint8Array[], account: DatabaseAccount, length: number) {
@@ -201,10 +205,8 @@ export class RedisConnection {
 
   /** The guest's login becomes the host's, which the server answers at its place among the commands. */
   #auth(args: readonly Uint8Array[], account: DatabaseAccount, secret: string): Uint8Array {
-    const [first, second] = args.slice(1).map(latin1);
-    const user = second === undefined ? undefined : first;
-    const refused = this.#refusedUser(user, account);
-    this.#access.requireNoRef(`${first} ${second}`, "AUTH", account.ref);
+    const refused = this.#refusedUser(loginIn(args), account);
+    this.#access.requireNoRef(args.slice(1, 3).map(latin1).join(" "), "AUTH", account.ref);
     return refused ?? authCommand(account, secret);
   }
 
@@ -212,14 +214,16 @@ export class RedisConnection {
   #hello(args: readonly Uint8Array[], account: DatabaseAccount): Uint8Array | undefined {
     const { auth, others } = readHello(args);
     if (!auth) return undefined;
-    const [user, password] = auth.map(latin1);
-    this.#access.requireNoRef(`${user} ${password}`, "HELLO", account.ref);
-    return this.#refusedUser(user, account) ?? commandBytes(others);
+    this.#access.requireNoRef(auth.map(latin1).join(" "), "HELLO", account.ref);
+    return this.#refusedUser(loginIn(args), account) ?? commandBytes(others);
   }
 
-  #refusedUser(user: string | undefined, account: DatabaseAccount): Uint8Array | undefined {
+  #refusedUser(login: GuestLogin | undefined, account: DatabaseAccount): Uint8Array | undefined {
     const own = account.user ?? DEFAULT_USER;
-    if (user === undefined || user === own) return undefined;
+    const { user, password } = login ?? {};
+    if (user === undefined || user === own || user === DEFAULT_USER && password === account.ref) {
+      return undefined;
+    }
     const isOther = this.#access.accounts.some((each) => (each.user ?? DEFAULT_USER) === user);
     return this.#replaceBy(
       isOther
@@ -289,7 +293,7 @@ export class RedisConnection {
   /** Tells the client why its connection ends. @returns the reason for the record */
   async #tell(cause: unknown): Promise<string> {
     const text = cause instanceof ConnectionEnd
-      ? cause.message
+      ? [cause.message, ...(cause.hint === undefined ? [] : [cause.hint])].join("; ")
       : cause instanceof MessageFault
       ? `the connection has ${cause.reason}`
       : cause instanceof ConnectionLost
@@ -301,12 +305,20 @@ export class RedisConnection {
   }
 }
 
-/** The user in a command that logs in; `undefined` for every other command. */
-function namedUser(args: readonly Uint8Array[]): string | undefined {
+/** What a guest's command logs in with. */
+interface GuestLogin {
+  user?: string;
+  password?: string;
+}
+
+/** The login in a command; `undefined` for every other command. */
+function loginIn(args: readonly Uint8Array[]): GuestLogin | undefined {
   const name = latin1(args[0]).toUpperCase();
-  if (name === "AUTH") return args.length > 2 ? latin1(args[1]) : undefined;
-  const auth = name === "HELLO" ? readHello(args).auth : undefined;
-  return auth && latin1(auth[0]);
+  if (name === "AUTH" && args.length === 2) return { password: latin1(args[1]) };
+  const auth = name === "AUTH" ? args.slice(1) : name === "HELLO" ? readHello(args).auth : undefined;
+  if (!auth || auth.length < 2) return undefined;
+  const [user, password] = auth.map(latin1);
+  return { user, password };
 }
 
 /** @throws {ConnectionEnd} the server refuses the password */

@@ -114,6 +114,23 @@ Deno.test("Redis", async (t) => {
     }
     await raw(world, who, "default");
     await raw(world, command("AUTH", "anything") + who, "+OK", "default");
+    // A ref without a name is its own user's, and never another one's.
+    const [, app, reader] = world.refs;
+    for (const [ref, user] of [[app, "app"], [reader, "reader"], [world.refs[0], "default"]]) {
+      await raw(world, command("AUTH", ref) + who, "+OK", user);
+    }
+    const lone = createClient({
+      socket: { host: "127.0.0.1", port: world.port, reconnectStrategy: false },
+      password: reader,
+    });
+    lone.on("error", () => {});
+    await lone.connect();
+    assertEquals(await lone.sendCommand(["ACL", "WHOAMI"]), "reader");
+    lone.destroy();
+    const ofReader = '-ERR a ref of a credential stands in AUTH; it is of the user "reader": ' +
+      "begin the connection as that user";
+    await raw(world, command("AUTH", "app", reader), ofReader);
+    await raw(world, command("PING") + command("AUTH", reader), ofReader);
     // The server's own rules for a user hold.
     await raw(world, command("AUTH", "reader", "x") + command("SET", "a", "b"), "+OK", "-NOPERM");
     // No second login, and no user without a credential.
