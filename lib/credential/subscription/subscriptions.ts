@@ -18,6 +18,7 @@ export const RENEW_BEFORE_MS = 120_000;
 const RETRY_MS = 30_000;
 /** Beginning of the error of a renewal that failed before, and is not tried again yet. */
 export const NOT_RENEWED = "the login was not renewed: ";
+const OTHERS_TOKEN = "the provider answered with the refresh token of another login";
 /** Most refresh tokens that are remembered. */
 const USED_MAX = 16;
 
@@ -138,7 +139,7 @@ export class Subscriptions {
    *
    * @param ref of an offer
    * @throws {SbxError} `login.not_found`, `credential.conflict`; the VM's login stays. `login.over`: the provider renews it no
-   * more, or for another account, and the VM has to log in again
+   * more, or with tokens of another account or login, and the VM has to log in again
    */
   async keep(ref: string, label?: string, renew: Renew = renewOnHost): Promise<Subscription> {
     const offered = this.offers().find((each) => each.ref === ref);
@@ -151,6 +152,10 @@ export class Subscriptions {
       const secret = entry && await this.#secretOf(entry);
       if (secret === undefined) throw notOffered(ref);
       if (this.find(key)) throw takenError(key);
+      // The renewal would take the token from the login that has it.
+      const isTaken = (token: string) =>
+        this.list().some((each) => usedOf(each).includes(refOf(provider, token)));
+      if (isTaken(secret)) throw conflictError(login);
       await using room = await this.#reserve();
       const tokens = await renew(facts, secret);
       if (!tokens) throw overError(login, "the provider does not renew the login of the VM any more");
@@ -159,9 +164,7 @@ export class Subscriptions {
         throw overError(login, "the provider answered with tokens of another account");
       }
       const next = tokens.refresh ?? secret;
-      if (this.list().some((each) => usedOf(each).includes(refOf(provider, next)))) {
-        throw conflictError(login);
-      }
+      if (isTaken(next)) throw overError(login, OTHERS_TOKEN);
       await room.release();
       await this.#store.put((entries) => {
         if (entries.get(ref)?.sealed !== entry!.sealed) throw failedError("the login was changed meanwhile");
@@ -419,7 +422,7 @@ function refusalOf(
   const ref = refOf(provider, tokens.refresh);
   if (usedOf(found).includes(ref)) return "the provider answered with a refresh token that was used before";
   const isOthers = all.some((each) => !isSame(each, found) && usedOf(each).includes(ref));
-  return isOthers ? "the provider answered with the refresh token of another login" : undefined;
+  return isOthers ? OTHERS_TOKEN : undefined;
 }
 
 function notOffered(ref: string): SbxError {
@@ -436,7 +439,7 @@ function takenError({ login, label }: SubscriptionKey): SbxError {
 }
 
 function conflictError(login: string): SbxError {
-  return new SbxError("credential.conflict", "the provider gave a token that another login has already", {
+  return new SbxError("credential.conflict", "another login has the token of this one", {
     hint: `sbx login lists the logins; sbx logout ${login} --label LABEL forgets one`,
   });
 }

@@ -181,6 +181,36 @@ Deno.test(
 );
 
 Deno.test(
+  "a login whose token the host has already is not kept again, and its token is not spent",
+  withProvider("claude", async ({ state, store, logins, open, logIn }) => {
+    const { real, refresh, access } = await logIn(await open("vm-a"));
+    const [token, renewing] = [real.access_token, real.refresh_token].map(String);
+    const tokens = { access: token, refresh: renewing, expires_at: Date.now() + 3_600_000, facts: {} };
+    await logins.save({ login: "claude", label: "mine" }, tokens);
+    const count = state.grants.length;
+    await fails(logins.keep(refresh), "credential.conflict", "another login has");
+    assertEquals([state.grants.length, logins.offers().map(({ ref }) => ref)], [count, [refresh]]);
+    const secrets = await secretsOf(store);
+    assertEquals([secrets.get(access), secrets.get(refresh)], [token, renewing]);
+    // The one of the host still renews itself.
+    await logins.renew({ login: "claude", label: "mine" }, () => true);
+    assertEquals(state.grants.length, count + 1);
+  }),
+);
+
+Deno.test(
+  "a provider that renews a kept login with the token of another one ends it",
+  withProvider("claude", async ({ state, logins, open, logIn }) => {
+    const first = await logIn(await open("vm-a"));
+    await logins.keep(first.refresh);
+    const second = await logIn(await open("vm-b"));
+    state.token = (answer) => ({ ...answer, refresh_token: first.real.refresh_token });
+    await fails(logins.keep(second.refresh, "b"), "login.over", "the refresh token of another login");
+    assertEquals(logins.list().length, 1);
+  }),
+);
+
+Deno.test(
   "keeping a login takes none of another account from its VM, and none that a fork has too",
   withProvider("claude", async ({ state, store, logins, open, logIn }) => {
     const broker = await open("vm-a");
