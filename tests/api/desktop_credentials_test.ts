@@ -1,6 +1,9 @@
 /** Credentials on the desktop page: added from the catalogue, with their uses, revoked with what that means. */
 import { assertEquals } from "@std/assert";
+import { CredentialBroker, CredentialStore, storePath } from "../../lib/credential/mod.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
+import { logInGuest } from "../helper/guest_login.ts";
+import { testProvider } from "../helper/identity_provider.ts";
 import { checkViews } from "../helper/desktop_views.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
@@ -100,6 +103,79 @@ Deno.test("credentials on the desktop page", options, async (t) => {
     await checkViews(desktop, "credentials_login");
     await dialog.getByRole("button", { name: "Cancel" }).click();
     await dialog.waitFor({ state: "detached" });
+  });
+  assertEquals(desktop.problems, []);
+});
+
+Deno.test("a login that an agent made in a VM is kept or left on the desktop page", options, async (t) => {
+  await using provider = await testProvider("claude");
+  await using home = await DesktopHome.make();
+  const { desktop } = home;
+  const { page } = desktop;
+  const store = new CredentialStore(storePath(home.home));
+  const logIn = async () => {
+    const broker = await CredentialBroker.open({ store, providers: ["anthropic"], vm: home.id });
+    await logInGuest(provider, broker);
+    await broker.close();
+  };
+  const offers = page.getByRole("table", { name: "Logins made in VMs" });
+  const subscription = page.getByRole("table", { name: "Subscriptions" }).getByRole("row", {
+    name: "Claude",
+  });
+  const dialog = page.getByRole("dialog");
+  const ask = () => offers.getByRole("button", { name: /^Keep the login at Claude.* of dev$/ }).click();
+
+  await t.step("without one, the page has no word of it", async () => {
+    await desktop.open("credentials");
+    await subscription.getByText("not logged in").waitFor();
+    assertEquals(await offers.count(), 0);
+  });
+
+  await t.step("the account and the VM are shown, and a login that is left stays the VM's", async () => {
+    await logIn();
+    await page.reload();
+    await offers.getByText("uuid-of-alice").waitFor();
+    await ask();
+    await dialog.getByText("Its account is uuid-of-alice. Is that yours?").waitFor();
+    await dialog.getByText("Every VM whose profile grants anthropic").waitFor();
+    await checkViews(desktop, "credentials_keep");
+    await dialog.getByRole("button", { name: "Leave it" }).click();
+    await dialog.waitFor({ state: "detached" });
+    assertEquals([await offers.getByRole("row").count(), provider.state.grants], [2, ["authorization_code"]]);
+  });
+
+  await t.step("a login that cannot be kept says why, and nothing is lost", async () => {
+    provider.state.before = () => Promise.resolve(new Response("no", { status: 503 }));
+    await ask();
+    await dialog.getByRole("button", { name: "Keep", exact: true }).click();
+    await dialog.getByRole("alert").waitFor();
+    delete provider.state.before;
+  });
+
+  await t.step("a kept login is this machine's, by keys alone", async () => {
+    await dialog.getByLabel("Label (optional)").focus();
+    await page.keyboard.press("Enter");
+    await page.getByText(/^The login at Claude.* is kept/).waitFor();
+    await offers.waitFor({ state: "detached" });
+    await subscription.getByText("uuid-of-alice").waitFor();
+    await page.getByRole("table", { name: "Credentials" }).getByText("Subscription").waitFor();
+    assertEquals(provider.state.grants.at(-1), "refresh_token");
+  });
+
+  await t.step("a second one needs a label", async () => {
+    provider.state.account = "bob";
+    await logIn();
+    await page.reload();
+    await ask();
+    const label = dialog.getByLabel("Label, since you have a login there already");
+    await dialog.getByRole("button", { name: "Keep", exact: true }).click();
+    assertEquals(
+      await label.evaluate((field: { validity: { valueMissing: boolean } }) => field.validity.valueMissing),
+      true,
+    );
+    await label.fill("bob");
+    await page.keyboard.press("Enter");
+    await page.getByRole("table", { name: "Subscriptions" }).getByText("uuid-of-bob").waitFor();
   });
   assertEquals(desktop.problems, []);
 });

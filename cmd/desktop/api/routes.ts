@@ -85,6 +85,7 @@ export type {
 /** A VM in a list; one that was made meanwhile has no work yet. */
 export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
 export type Login = Answer<RouteAt<"GET", "/logins/list">>["logins"][number];
+export type LoginOffer = Answer<RouteAt<"GET", "/logins/list">>["offers"][number];
 export type LoginWaiting = Answer<RouteAt<"POST", "/logins/{id}">>;
 export type Provider = Answer<RouteAt<"GET", "/credentials/providers">>["providers"][number];
 export type Image = Answer<RouteAt<"GET", "/images/list">>["images"][number];
@@ -233,6 +234,8 @@ export const api = {
     submit("POST", "/logins/{id}/code", { id }, code),
   loginState: (id: string, label: string | undefined, attempt: string) =>
     ask("GET", "/logins/{id}", { id }, { label, attempt }),
+  keepLogin: (id: string, kept: BodyOf<"POST", "/logins/{id}/keep">) =>
+    submit("POST", "/logins/{id}/keep", { id }, kept),
   logout: (id: string, label: string | undefined) => ask("DELETE", "/logins/{id}", { id }, { label }),
   images: () => ask("GET", "/images/list", {}),
   obom: async (id: string) => await send("GET", addressOf("GET", "/profiles/{id}/obom", { id })),

@@ -140,10 +140,11 @@ export function ConfirmButton(
 
 /** The end of a form in a dialog: why it was refused, and its buttons. */
 export function FormEnd(
-  { error, isBusy, submit, onClose }: {
+  { error, isBusy, submit, cancel = text.common.cancel, onClose }: {
     error: string | undefined;
     isBusy: boolean;
     submit: string;
+    cancel?: string;
     onClose: () => void;
   },
 ) {
@@ -151,7 +152,7 @@ export function FormEnd(
     <>
       {error && <p class="error" role="alert">{error}</p>}
       <div class="buttons">
-        <button type="button" onClick={onClose}>{text.common.cancel}</button>
+        <button type="button" onClick={onClose}>{cancel}</button>
         <button type="submit" class="main" disabled={isBusy}>{submit}</button>
       </div>
     </>

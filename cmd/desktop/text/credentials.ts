@@ -89,4 +89,28 @@ export const credentials = {
     send: "Send",
     waits: "Waiting for the provider, for 10 minutes at most…",
   },
+  offers: {
+    title: "Logins made in VMs",
+    about: "An agent logged in by itself, and its login ends with the VM. Keep it, and all your VMs have it.",
+    name: "Subscription",
+    account: "Account",
+    unknown: "not named",
+    vm: "VM",
+    made: "Made",
+    actions: "Actions",
+    keep: "Keep",
+    keepOf: (title: string, vm: string) => `Keep the login at ${title} of ${vm}`,
+    keepTitle: (title: string) => `Keep this login at ${title}?`,
+    whose: (account: string, vm: string) =>
+      `Its account is ${account}. Is that yours? A program of ${vm} made the login.`,
+    all: (provider: string) => `Every VM whose profile grants ${provider} has it from then on.`,
+    renewed: "This machine renews it now, and keeps the new tokens. The VM goes on with its references.",
+    label: "Label (optional)",
+    labelNeeded: "Label, since you have a login there already",
+    leave: "Leave it",
+    kept: (title: string, vms: readonly string[]) =>
+      vms.length === 0
+        ? `The login at ${title} is kept.`
+        : `The login at ${title} is kept, also in ${vms.join(", ")}.`,
+  },
 };

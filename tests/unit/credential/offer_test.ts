@@ -3,20 +3,19 @@ import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
-import { beginLogin } from "../../../lib/credential/subscription/oauth.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
 import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
 import { HostLogins } from "../../../lib/service/contract/logins.ts";
 import { decode, encode, to } from "../../helper/credential.ts";
+import { type GuestLogin, logInGuest } from "../../helper/guest_login.ts";
 import { type TestProvider, testProvider } from "../../helper/identity_provider.ts";
-import type { Parsed } from "../../helper/json.ts";
 
 interface World extends TestProvider {
   store: CredentialStore;
   logins: Subscriptions;
   open(vm: string, providers?: string[]): Promise<CredentialBroker>;
-  /** an agent logs in inside a VM: its answer passes the VM's broker */
-  logIn(broker: CredentialBroker, path?: string): Promise<{ access: string; refresh: string; real: Parsed }>;
+  /** an agent logs in inside a VM */
+  logIn(broker: CredentialBroker, path?: string): Promise<GuestLogin>;
 }
 
 const PROVIDER: Record<string, string> = { claude: "anthropic", codex: "openai", gemini: "google" };
@@ -24,7 +23,6 @@ const PROVIDER: Record<string, string> = { claude: "anthropic", codex: "openai",
 function withProvider(login: string, run: (world: World) => Promise<void>) {
   return async () => {
     await using provider = await testProvider(login);
-    const { facts, state, browse } = provider;
     const store = new CredentialStore(join(provider.folder, "credentials/store.json"));
     const logins = new Subscriptions(store, provider.definitions);
     const brokers: CredentialBroker[] = [];
@@ -33,22 +31,7 @@ function withProvider(login: string, run: (world: World) => Promise<void>) {
       brokers.push(broker);
       return broker;
     };
-    const { hostname, pathname } = new URL(facts.token);
-    const logIn = async (broker: CredentialBroker, path = pathname) => {
-      let real: Parsed = {};
-      const hook = state.token;
-      state.token = (answer) => real = answer;
-      const waiting = await beginLogin(facts);
-      await browse(waiting.url);
-      await waiting.finished;
-      if (hook) state.token = hook;
-      else delete state.token;
-      const filter = broker.bodies({ ...to(hostname), direction: "response", path, status: 200 })!;
-      const text = decode(filter.push(encode(JSON.stringify(real)))) + decode(filter.end());
-      const given = JSON.parse(text);
-      await broker.flush();
-      return { access: given.access_token, refresh: given.refresh_token, real };
-    };
+    const logIn = (broker: CredentialBroker, path?: string) => logInGuest(provider, broker, path);
     try {
       await run(Object.assign(provider, { store, logins, open, logIn }));
     } finally {

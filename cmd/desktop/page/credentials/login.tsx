@@ -6,6 +6,7 @@ import { CommandLine, ConfirmButton, Dialog, Table } from "../../part/common.tsx
 import { When } from "../../part/time.tsx";
 import { act, textOf, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
+import { Offers } from "./offers.tsx";
 
 /** Every subscription that sbx can log in to. */
 export function Subscriptions({ onChange }: { onChange: () => void }) {
@@ -59,6 +60,7 @@ export function Subscriptions({ onChange }: { onChange: () => void }) {
           );
         })}
       </Table>
+      <Offers offers={logins.value.value.offers} logins={logins.value.value.logins} onKept={changed} />
       {asked.value && (
         <LoginDialog
           login={asked.value}
