@@ -213,15 +213,23 @@ export function vmsWith(
   ).map(({ name }) => ({ name, variables }));
 }
 
-/** Names of the running VMs whose key of its provider an entry is. */
+/** Names of the running VMs whose key of its provider an entry is; of a server's logins, each account has a key of its own. */
 export function usersOf(
   entry: StoredEntry,
   all: readonly StoredEntry[],
   vms: readonly GrantedVm[],
 ): string[] {
+  const place = accountOf(entry);
+  const rivals = all.filter((each) => each.provider === entry.provider && accountOf(each) === place);
   return vms.filter(({ granted: { providers, labels } }) =>
-    providers.includes(entry.provider) && chosenOf(all, entry.provider, labels)?.ref === entry.ref
+    providers.includes(entry.provider) && chosenOf(rivals, entry.provider, labels)?.ref === entry.ref
   ).map(({ name }) => name);
+}
+
+/** The account at a server that a key logs in to; the same for all other keys. */
+function accountOf({ hosts, database, ssh }: StoredEntry): string {
+  if (ssh) return JSON.stringify(ssh.servers.map(({ host, user }) => [host, user]));
+  return database ? JSON.stringify([hosts, database.user, database.name]) : "";
 }
 
 function requireNoKey(field: "label" | "host" | "program", text: string): void {

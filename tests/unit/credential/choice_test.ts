@@ -306,3 +306,34 @@ Deno.test(
     );
   }),
 );
+
+Deno.test(
+  "the list names the VMs of each account at a server, and of one account the key added last",
+  withKeys([], async ({ place, store }) => {
+    const login = (secret: string, user?: string, host = "db.example.com:5432") => ({
+      provider: "postgres" as const,
+      secret,
+      hosts: [host],
+      database: user === undefined ? {} : { user },
+    });
+    for (
+      const each of [
+        login("former-password-1", "app"),
+        login("correct-horse-1", "app"),
+        login("correct-horse-2", "reader"),
+        login("correct-horse-3"),
+        login("correct-horse-4", "app", "other.example.com:5432"),
+      ]
+    ) await store.add([each]);
+    const app = new Hono();
+    routeCredentials(app, place, {
+      secrets: new SecretPrograms(place, { alive: () => [] }),
+      runningVms: () => Promise.resolve([{ name: "a", granted: grantOf({ profile: PROFILE, corp: CORP }) }]),
+    });
+    const { credentials } = await (await app.request("/credentials/list")).json();
+    assertEquals(credentials.map(({ used_by }: { used_by?: string[] }) => used_by), [
+      undefined,
+      ...Array.from({ length: 4 }, () => ["a"]),
+    ]);
+  }),
+);
