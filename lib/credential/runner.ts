@@ -9,6 +9,10 @@ export const RUN_MS = 60_000;
 /** Most bytes of its output. */
 const OUTPUT_MAX = 64 * 1024;
 
+const CONFINED_HINT =
+  "run it by hand to see its message; if it works there, name its files with --may-read " +
+  "PATH, and let it use the network with --may-connect";
+
 export function programError(problem: string, hint: string, cause?: unknown): SbxError {
   return new SbxError("credential.program", problem, { hint, ...(cause !== undefined && { cause }) });
 }
@@ -40,7 +44,7 @@ export async function runProgram(
   const chunks: Uint8Array[] = [];
   let size = 0;
   const end = (problem: string) => {
-    reject(programError(`${name} ${problem}`, "run it by hand to see its message"));
+    reject(programError(`${name} ${problem}`, confine ? CONFINED_HINT : "run it by hand to see its message"));
     try {
       if (child.pid !== undefined) process.kill(-child.pid, "SIGKILL");
     } catch {

@@ -47,6 +47,25 @@ const PROVIDER_OPTIONS: Record<string, readonly string[]> = {
   aws: ["profile", "role", "external-id", "region"],
 };
 
+/** Options by the names of their fields in requests. */
+const SWITCHES: Record<string, string> = {
+  tenant: "--tenant",
+  client_id: "--client-id",
+  resource: "--resource",
+  scopes: "--scope",
+  project: "--project",
+  profile: "--profile",
+  role_arn: "--role",
+  external_id: "--external-id",
+  region: "--region",
+};
+
+/** Options that name an identity, by the provider whose requests carry tokens alone. */
+const IDENTITY_HINTS: Record<string, string> = {
+  gcp: "give --service-account FILE, --adc, or a program that prints a token: --program -- COMMAND",
+  azure: "give --tenant ID --client-id ID, and the application's secret, or --certificate FILE",
+};
+
 /** One identity, for one request to the service. */
 export interface CloudIdentity {
   /** absent: the host's own configuration has the key */
@@ -104,6 +123,23 @@ export async function readIdentities(args: Arguments, provider: string): Promise
       },
     },
   })));
+}
+
+/** Refuses a text in the place of an identity: a token of a cloud ends within the hour. @throws {SbxError} `credential.invalid` */
+export function requireIdentity(provider: string): never {
+  throw new SbxError("credential.invalid", `a credential of ${provider} needs an identity, and not a key`, {
+    hint: IDENTITY_HINTS[provider] ?? "sbx help credentials add",
+  });
+}
+
+/** An error about an identity, with the options that its fields come from. */
+export function withCloudSwitches(error: unknown): unknown {
+  if (!(error instanceof SbxError)) return error;
+  const message = error.message.replace(
+    /\borigin\.cloud\.([a-z_]+)(?:\[\d+\])?/g,
+    (whole, field) => SWITCHES[field] ?? whole,
+  );
+  return new SbxError(error.code, message, { ...(error.hint && { hint: error.hint }) });
 }
 
 /** @throws {SbxError} `credential.invalid`: neither a profile nor a role */

@@ -18,7 +18,13 @@ import { fetchCredentials, findRef, shortRef } from "./ref.ts";
 import { ORIGIN_OPTIONS, originOf } from "./origin.ts";
 import { KEEP } from "./keep.ts";
 import { readMoment } from "../../../lib/base/moment/mod.ts";
-import { CLOUD_OPTIONS, readIdentities } from "./cloud.ts";
+import {
+  CLOUD_OPTIONS,
+  type CloudIdentity,
+  readIdentities,
+  requireIdentity,
+  withCloudSwitches,
+} from "./cloud.ts";
 import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
 
@@ -295,12 +301,14 @@ async function add(args: Arguments): Promise<number> {
   const ssh = definition.ssh && await (await import("./ssh_key.ts")).readSshKey(args, host!);
   const identities = await readIdentities(args, definition.id);
   if (identities.length > 0 && (decoy || origin)) throw usageError(ADD, "two secrets for one key");
+  const isGiven = decoy || origin !== undefined || identities.length > 0;
+  if (definition.cloud_hosts && !isGiven) requireIdentity(definition.id);
   // The service generates the key of a decoy.
   const secret = ssh
     ? ssh.secret
     : signing
     ? signing.secret
-    : decoy || origin || identities.length > 0
+    : isGiven
     ? undefined
     : isSigning
     ? await readAwsKeys()
@@ -316,14 +324,14 @@ async function add(args: Arguments): Promise<number> {
     ...(ssh ? { ssh: ssh.ssh } : databaseTerms(args)),
     ...(signing && { signing: signing.signing }),
   };
-  for (const identity of identities.slice(1)) {
-    await client.json<CredentialAdded>("POST", "/credentials/add", { json: { ...json, ...identity } });
-  }
-  const added = await client.json<CredentialAdded>("POST", "/credentials/add", {
-    json: { ...json, ...identities[0] },
-  }).catch((error) => {
-    throw custom ? withSwitches(error, custom) : error;
-  });
+  const send = (identity?: CloudIdentity) =>
+    client.json<CredentialAdded>("POST", "/credentials/add", { json: { ...json, ...identity } }).catch(
+      (error) => {
+        throw custom ? withSwitches(error, custom) : withCloudSwitches(error);
+      },
+    );
+  for (const identity of identities.slice(1)) await send(identity);
+  const added = await send(identities[0]);
   await (args.has("json") ? printJson(added) : print(added.ref));
   if (args.has("json")) return 0;
   for (const vm of added.running) note(reachLine(vm));

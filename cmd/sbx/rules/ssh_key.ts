@@ -31,10 +31,11 @@ export async function readSshKey(
 
 /** Reads a file, or standard input; asks for the passphrase of a key that has one. */
 async function privateKey(path: string | undefined): Promise<string> {
-  if (path === undefined && Deno.stdin.isTerminal()) {
-    throw invalid("an SSH key needs its file", "name it, or let an agent hold it: --key FILE, or --agent");
-  }
-  const text = path === undefined ? await readSecret("SSH key") : await readFile(path);
+  const hint = "name it, or let an agent hold it: --key FILE, or --agent";
+  if (path === undefined && Deno.stdin.isTerminal()) throw invalid("an SSH key needs its file", hint);
+  const text = path === undefined
+    ? await readSecret("SSH key", `give its file: ${hint}`)
+    : await readFile(path);
   return await withPassphrase(path ?? "the key", (passphrase) => readSshSecret(text, passphrase));
 }
 
@@ -71,7 +72,7 @@ async function readFile(path: string): Promise<string> {
   try {
     return await Deno.readTextFile(path);
   } catch (cause) {
-    throw invalid(`${path} cannot be read: ${(cause as Error).message}`, "name the file of a key", cause);
+    throw invalid(`the key file ${path} cannot be read`, "name the file of a key", cause);
   }
 }
 
