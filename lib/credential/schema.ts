@@ -85,7 +85,10 @@ export const CustomProvider = z.strictObject({
 );
 
 /** Id of any provider. */
-export const ProviderId = z.string().regex(PROVIDER_ID, "must be the id of a provider");
+export const ProviderId = z.string().regex(
+  PROVIDER_ID,
+  "must be the id of a provider: lower-case letters, digits and -",
+);
 
 /** Identities at clouds whose tokens the host obtains; no field is secret. */
 export const CloudTerms = z.discriminatedUnion("kind", [

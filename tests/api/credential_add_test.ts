@@ -51,6 +51,12 @@ Deno.test("sbx credentials add names each fault and the next step", async () => 
         `${missing} cannot be read\n`,
         "name",
       ],
+      [
+        ["--custom", "Acme", "--host", "api.acme.example", "--header", "x-key"],
+        file,
+        "provider: must be the id of a provider",
+        "lower-case",
+      ],
       // By hand it works: only the confinement ends it.
       [
         ["npm", "--program", "--confine", "--", "cat", file],
@@ -66,6 +72,11 @@ Deno.test("sbx credentials add names each fault and the next step", async () => 
       assertStringIncludes(stderr, hint);
     }
     assertEquals(JSON.parse(await sbx.ok("credentials", "list", "--json")).credentials, []);
+    for (const word of ["abcdef", "abc", "nonsense"]) {
+      const { code, stderr } = await sbx.cli("credentials", "keep", word);
+      assert(code !== 0);
+      assertStringIncludes(stderr, "sbx credentials keep");
+    }
   } finally {
     await sbx.dispose();
     await Deno.remove(dir, { recursive: true });

@@ -1,11 +1,10 @@
 import type { LoginList, LoginOffer, LoginState } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { type Client, segment } from "../../../lib/client/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table, UTC_NOTE } from "../output.ts";
-import { findRef, shortRef } from "./ref.ts";
+import { findOfferedRef, shortRef } from "./ref.ts";
 import { runningLine } from "./login.ts";
 
 export const KEEP: Command = {
@@ -31,7 +30,8 @@ async function run(args: Arguments): Promise<number> {
   const [word] = args.words;
   const { offers } = await client.json<LoginList>("GET", "/logins/list");
   if (word === undefined) return await list(offers, args);
-  const { login, ref } = await findOffer(client, offers, word);
+  const ref = findOfferedRef(offers.map((each) => each.ref), word);
+  const { login } = offers.find((each) => each.ref === ref)!;
   const path = `/logins/${segment(login)}/keep`;
   const kept = await client.json<LoginState>("POST", path, { json: { ref, label: args.text("label") } });
   const { running = [] } = kept;
@@ -47,15 +47,6 @@ async function run(args: Arguments): Promise<number> {
   );
   for (const vm of running) note(runningLine(vm));
   return 0;
-}
-
-async function findOffer(client: Client, offers: readonly LoginOffer[], word: string): Promise<LoginOffer> {
-  const ref = await findRef(client, word);
-  const found = offers.find((each) => each.ref === ref);
-  if (found) return found;
-  throw new SbxError("login.not_found", `no agent made a login with the ref ${shortRef(ref)}`, {
-    hint: "sbx credentials keep lists the ones that agents made",
-  });
 }
 
 async function list(offers: readonly LoginOffer[], args: Arguments): Promise<number> {

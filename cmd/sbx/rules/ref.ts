@@ -10,21 +10,50 @@ const SHORT_LENGTH = 12;
 
 /** Finds the ref that begins with the given digits. @throws {SbxError} `credential.not_found`, `credential.conflict` */
 export async function findRef(client: Client, word: string): Promise<string> {
-  const digits = word.replace(/^credential:blake3:/, "");
-  if (!/^[0-9a-f]+$/.test(digits) || digits.length < SHORT_MIN) {
-    throw new SbxError("usage.invalid", `invalid ref "${word}"`, {
-      hint: `give at least its first ${SHORT_MIN} digits; sbx credentials list shows them`,
-    });
-  }
+  requireDigits(word, "sbx credentials list");
   const { credentials } = await fetchCredentials(client);
-  const matches = credentials.filter(({ ref }) => ref.startsWith(`credential:blake3:${digits}`));
-  if (matches.length === 1) return matches[0].ref;
+  return refAmong(credentials.map(({ ref }) => ref), word, {
+    name: "credential",
+    plural: "credentials",
+    hint: "sbx credentials list --json shows the full refs",
+  });
+}
+
+/** Finds the ref of an offered login that begins with the given digits. @throws {SbxError} as {@linkcode findRef} */
+export function findOfferedRef(refs: readonly string[], word: string): string {
+  requireDigits(word, "sbx credentials keep");
+  return refAmong(refs, word, {
+    name: "login of an agent",
+    plural: "logins of agents",
+    hint: "sbx credentials keep lists the logins that agents made; --json shows the full refs",
+  });
+}
+
+function digitsOf(word: string): string {
+  return word.replace(/^credential:blake3:/, "");
+}
+
+/** @param list command that shows refs */
+function requireDigits(word: string, list: string): void {
+  const digits = digitsOf(word);
+  if (/^[0-9a-f]+$/.test(digits) && digits.length >= SHORT_MIN) return;
+  throw new SbxError("usage.invalid", `invalid ref "${word}"`, {
+    hint: `give at least its first ${SHORT_MIN} digits; ${list} shows them`,
+  });
+}
+
+function refAmong(
+  refs: readonly string[],
+  word: string,
+  { name, plural, hint }: { name: string; plural: string; hint: string },
+): string {
+  const digits = digitsOf(word);
+  const matches = refs.filter((ref) => ref.startsWith(`credential:blake3:${digits}`));
+  if (matches.length === 1) return matches[0];
   throw new SbxError(
     matches.length ? "credential.conflict" : "credential.not_found",
-    matches.length
-      ? `${matches.length} credentials begin with ${digits}`
-      : `no credential begins with ${digits}`,
-    { hint: "sbx credentials list --json shows the full refs" },
+    matches.length ? `${matches.length} ${plural} begin with ${digits}` : `no ${name} begins with ${digits}`,
+    { hint },
   );
 }
 

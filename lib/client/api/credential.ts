@@ -8,7 +8,10 @@ import { EMAILS_MAX, PUBLIC_MAX } from "../../sign/mod.ts";
 import { answers, body } from "./common.ts";
 
 /** Id of a provider; the service knows which there are. */
-export const ProviderId = z.string().regex(/^[a-z][a-z0-9-]{0,31}$/, "must be the id of a provider");
+export const ProviderId = z.string().regex(
+  /^[a-z][a-z0-9-]{0,31}$/,
+  "must be the id of a provider: lower-case letters, digits and -",
+);
 /** Label of a credential. */
 export const CredentialLabel = z.string().min(1).max(128).regex(/^[^\p{Cc}]*$/u, "must be one line");
 /** Outcomes of the broker's actions. */
