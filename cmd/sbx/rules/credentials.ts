@@ -505,14 +505,19 @@ async function audit(args: Arguments): Promise<number> {
   const query = { ref, limit, since, vm: args.text("vm") };
   const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query });
   if (args.has("json")) await printJson(answer);
-  else if (answer.rows.length === 0) await print("no uses of credentials");
-  else if (!args.has("each") && limit === undefined) {
+  else if (answer.rows.length === 0) {
+    const vm = args.text("vm");
+    await print(`no uses of credentials${vm === undefined ? "" : ` on record for a VM or session ${vm}`}`);
+  } else if (!args.has("each") && limit === undefined) {
     const headings = ["VM", "CREDENTIAL", "HOST", "PLACE", "OUTCOME", "COUNT", "FIRST", "LAST", "REASON"];
     await print(table(headings, answer.uses.map(useRow)));
     if (answer.uses_truncated) note("more uses differ; --vm and --since select some");
   } else {
     const headings = ["TIME", "OUTCOME", "PROVIDER", "REF", "HOST", "LOCATION", "REASON"];
     await print(table(headings, answer.rows.map(auditRow)));
+  }
+  for (const id of answer.unreadable) {
+    note(`the record of session ${id} cannot be read: sbx verify ${id} says why`);
   }
   return 0;
 }

@@ -66,12 +66,19 @@ export function runningLine({ name, problem }: NonNullable<LoginState["running"]
 }
 
 /** Shows a person where to go. */
-async function show({ way, url, user_code }: LoginWaiting): Promise<void> {
+async function show({ way, ways, url, user_code }: LoginWaiting): Promise<void> {
   if (user_code !== undefined) note(`type the code ${user_code} there`);
   const isOpen = way !== "paste" && await openInBrowser(url);
   note(isOpen ? "finish the login in the browser; its address is:" : "open this address in a browser:");
   note(url);
-  if (way === "browser" && !isOpen) note("the browser has to run on this machine; else use --no-browser");
+  if (way === "browser" && !isOpen) {
+    const other = ways.includes("paste")
+      ? "; else use --no-browser"
+      : ways.includes("device")
+      ? "; else use --device"
+      : "";
+    note(`the browser has to run on this machine${other}`);
+  }
 }
 
 async function list(client: Client, args: Arguments): Promise<number> {

@@ -34,14 +34,17 @@ export const LoginList = z.object({
 }).openapi("LoginList");
 export type LoginList = z.infer<typeof LoginList>;
 
+const Way = z.enum(["browser", "paste", "device"]);
+
 export const LoginBegin = z.strictObject({
   label: Label.optional(),
-  way: z.enum(["browser", "paste", "device"]).optional().describe("default: the first that the provider has"),
+  way: Way.optional().describe("default: the first that the provider has"),
 }).openapi("LoginBegin");
 export type LoginBegin = z.infer<typeof LoginBegin>;
 
 export const LoginWaiting = z.object({
-  way: z.enum(["browser", "paste", "device"]),
+  way: Way,
+  ways: z.array(Way).describe("all that the provider has"),
   url: z.string().describe("to be opened in a browser; a secret until the login ends"),
   user_code: z.string().optional().describe("to be typed there"),
   attempt: z.string().describe("names this attempt: a later one of the same login takes its place"),

@@ -95,13 +95,17 @@ export async function beginLogin(facts: OauthFacts, options: LoginOptions = {}):
   return way === "device" ? await beginDevice(facts, waitMs) : await beginCode(facts, way, waitMs);
 }
 
+/** Ways in which a person can log in at a provider. */
+export function waysOf({ device, paste, redirect, authorize }: OauthFacts): LoginWay[] {
+  return [
+    ...(redirect !== undefined && authorize !== undefined ? ["browser" as const] : []),
+    ...(paste !== undefined ? ["paste" as const] : []),
+    ...(device !== undefined ? ["device" as const] : []),
+  ];
+}
+
 function requireWay(facts: OauthFacts, way: LoginWay): void {
-  const isThere = way === "device"
-    ? facts.device !== undefined
-    : way === "paste"
-    ? facts.paste !== undefined
-    : facts.redirect !== undefined && facts.authorize !== undefined;
-  if (isThere) return;
+  if (waysOf(facts).includes(way)) return;
   const reason = way === "device" ? facts.no_device ?? "it has no device codes" : {
     paste: "it shows no code that could be pasted",
     browser: "it has device codes only",

@@ -93,7 +93,7 @@ export class HostLogins {
         hint: "finish one of them, or wait until they end",
       });
     }
-    const { beginLogin } = await import("../../credential/subscription/mod.ts");
+    const { beginLogin, waysOf } = await import("../../credential/subscription/mod.ts");
     const { finished, paste, cancel, ...waiting } = await beginLogin(facts, { ...(way && { way }) });
     const abandoned = Promise.withResolvers<never>();
     const attempt: Attempt = {
@@ -117,7 +117,7 @@ export class HostLogins {
         attempt.error = error;
       })
       .finally(() => attempt.isOver = true);
-    return { ...waiting, attempt: attempt.id };
+    return { ...waiting, ways: waysOf(facts), attempt: attempt.id };
   }
 
   /** Takes a pasted code. @throws {SbxError} `login.not_found`, `login.failed` */

@@ -171,6 +171,7 @@ Deno.test("of two logins at once the later one waits, and the earlier one says s
   });
   const key = { login: "claude" };
   const first = await host.begin("claude", {});
+  assertEquals([first.way, first.ways], ["browser", ["browser", "paste"]]);
   const refusal = assertRejects(() => host.state(key, first.attempt), SbxError);
   const second = await host.begin("claude", {});
   const late = [

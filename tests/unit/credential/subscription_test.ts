@@ -2,9 +2,9 @@
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { CredentialBroker, CredentialStore } from "../../../lib/credential/mod.ts";
+import { CredentialBroker, CredentialStore, DEFINITIONS } from "../../../lib/credential/mod.ts";
 import type { OauthFacts } from "../../../lib/credential/provider.ts";
-import { beginLogin, renewLogin } from "../../../lib/credential/subscription/oauth.ts";
+import { beginLogin, renewLogin, waysOf } from "../../../lib/credential/subscription/oauth.ts";
 import { loginFetch } from "../../../lib/credential/subscription/fetch.ts";
 import { Subscriptions } from "../../../lib/credential/subscription/subscriptions.ts";
 import { CredentialDenied } from "../../../lib/network/interface/mod.ts";
@@ -403,3 +403,22 @@ for (const [login, { provider, file, models, refused, renewal }] of Object.entri
     }),
   );
 }
+
+Deno.test("each login has the ways of its provider, and another one is refused with the reason", async () => {
+  const ways = Object.fromEntries(
+    DEFINITIONS.flatMap(({ oauth }) => oauth ? [[oauth.login, waysOf(oauth)]] : []),
+  );
+  assertEquals(ways, {
+    claude: ["browser", "paste"],
+    codex: ["browser"],
+    gemini: ["browser", "paste"],
+    copilot: ["device"],
+  });
+  for (const { oauth } of DEFINITIONS) {
+    for (const way of ["browser", "paste", "device"] as const) {
+      if (!oauth || waysOf(oauth).includes(way)) continue;
+      const error = await assertRejects(() => beginLogin(oauth, { way }), SbxError);
+      assertEquals(error.code, "login.unsupported");
+    }
+  }
+});
