@@ -59,6 +59,16 @@ Deno.test("credentials on the desktop page", options, async (t) => {
     },
   );
 
+  await t.step("an identity at a cloud is added in a terminal, which has its key file", async () => {
+    await page.getByRole("button", { name: "Add a credential" }).click();
+    await dialog.getByRole("list", { name: "Providers" }).getByRole("button").first().waitFor();
+    await page.keyboard.type("gcp");
+    await page.keyboard.press("Enter");
+    await dialog.getByText("sbx credentials add gcp --help").waitFor();
+    assertEquals(await dialog.getByLabel("Secret", { exact: true }).count(), 0);
+    await dialog.getByRole("button", { name: "Close" }).click();
+  });
+
   await t.step("a row has provider, kind, uses and expiry; its uses have an address", async () => {
     for (const text of ["Anthropic", "API key", "never", "when revoked"]) {
       await row("work").getByText(text, { exact: true }).waitFor();

@@ -51,8 +51,8 @@ export function AddDialog({ provider, onAdded, onClose }: Props) {
 }
 
 /** Providers that need files or programs of this machine, which a page cannot name. */
-function commandFor({ id, ssh, commits }: Provider): string | undefined {
-  return ssh || commits ? `sbx credentials add ${id} --help` : undefined;
+function commandFor({ id, ssh, commits, cloud_hosts }: Provider): string | undefined {
+  return ssh || commits || cloud_hosts ? `sbx credentials add ${id} --help` : undefined;
 }
 
 /** Providers by name; typing narrows them. */
