@@ -5,6 +5,7 @@ import {
   dispatch,
   formatOverview,
   hasJsonOption,
+  helpWidth,
   unknownCommand,
 } from "../../lib/base/args/mod.ts";
 import { asSbxError, errorBody } from "../../lib/base/error/mod.ts";
@@ -74,5 +75,6 @@ async function printOverview(): Promise<void> {
     `${PROGRAM} COMMAND: guest images, and the parts of releases`,
     [{ title: "Commands", commands: (await allGroups()).flatMap(({ subcommands }) => subcommands) }],
     `${PROGRAM} COMMAND --help shows the options of a command.`,
+    helpWidth(),
   ));
 }

@@ -1,4 +1,10 @@
-import { type Command, formatHelp, formatOverview, unknownCommand } from "../../../lib/base/args/mod.ts";
+import {
+  type Command,
+  formatHelp,
+  formatOverview,
+  helpWidth,
+  unknownCommand,
+} from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { PROGRAM, UTC_NOTE } from "../output.ts";
 import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand, SHORT_FORMS, TOPICS, TRIED } from "../commands.ts";
@@ -18,7 +24,7 @@ export const command: Command = {
     if (!COMMANDS.includes(name)) {
       throw await unknownCommand(PROGRAM, name, COMMAND_WORDS, TRIED.get(name)?.hint);
     }
-    await print(formatHelp(PROGRAM, await loadCommand(name)));
+    await print(formatHelp(PROGRAM, await loadCommand(name), helpWidth()));
     return 0;
   },
 };
@@ -36,5 +42,5 @@ function overview(): string {
     title,
     commands: commands.map((name) => ({ name, summary: SUMMARIES[name] })),
   }));
-  return formatOverview(TITLE, topics, END);
+  return formatOverview(TITLE, topics, END, helpWidth());
 }

@@ -17,13 +17,6 @@ export {
   sinceOf,
   usageError,
 } from "./command.ts";
-export {
-  dispatch,
-  formatFlags,
-  formatHelp,
-  formatOverview,
-  hasJsonOption,
-  type Program,
-  unknownCommand,
-} from "./dispatch.ts";
+export { dispatch, hasJsonOption, type Program, unknownCommand } from "./dispatch.ts";
+export { formatFlags, formatHelp, formatOverview, helpWidth } from "./help.ts";
 export { findSubcommand, parseArguments } from "./parse.ts";

@@ -203,7 +203,7 @@ Deno.test("commands: each is in the file of its name, with help and examples", a
     TOPICS.flatMap(({ folder, commands }) => commands.map((name) => `./${folder}/${name}.ts`)),
   );
   for (const command of commands) {
-    const help = formatHelp("sbx", command);
+    const help = formatHelp("sbx", command, 80);
     const leaves = isGroup(command) ? command.subcommands : [command];
     for (const leaf of leaves) {
       assert(leaf.name === command.name || leaf.name.startsWith(`${command.name} `), leaf.name);
@@ -213,7 +213,26 @@ Deno.test("commands: each is in the file of its name, with help and examples", a
       const isFallback = isGroup(command) && leaf.name === `${command.name} ${command.fallback}`;
       const called = isFallback ? `${command.name}( ${command.fallback})?` : leaf.name;
       for (const example of leaf.examples) assertMatch(example, new RegExp(`sbx ${called}`));
-      for (const { name } of leaf.options) assert(formatHelp("sbx", leaf).includes(`--${name}`), leaf.name);
+      for (const { name } of leaf.options) {
+        assert(formatHelp("sbx", leaf, 80).includes(`--${name}`), leaf.name);
+      }
+    }
+  }
+});
+
+Deno.test("help: its lines are as wide as the terminal at most, and say the same at every width", async () => {
+  const words = (text: string) => text.split(/\s+/).filter((word) => word !== "");
+  for (const command of await allCommands()) {
+    for (const each of isGroup(command) ? [command, ...command.subcommands] : [command]) {
+      const [narrow, usual, wide] = [40, 80, 200].map((width) => formatHelp("sbx", each, width));
+      assertEquals(words(narrow), words(wide), each.name);
+      assertEquals(words(usual), words(wide), each.name);
+      for (const [width, help] of [[40, narrow], [80, usual], [200, wide]] as const) {
+        // Examples are for copying, and a word is never broken.
+        const [text] = help.split("\n\nExamples:");
+        const long = text.split("\n").filter((line) => line.length > width && words(line).length > 1);
+        assertEquals(long, [], each.name);
+      }
     }
   }
 });
