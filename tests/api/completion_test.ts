@@ -41,10 +41,10 @@ const ANSWERS = {
   "/jobs": { jobs: [{ id: "job-1", state: "Running" }, { id: "job-2", state: "Ended" }] },
   "/asks": { asks: [{ ask_id: "a1b2", event_type: "http.request", rule_id: "others" }] },
   [`/sessions/${SESSION}/events`]: {
-    events: [{ event_id: "0123456789ab", event_type: "dns.query" }, {
-      event_id: "1123456789ab",
-      event_type: "x\x1b[31m\ny",
-    }],
+    events: [
+      { common: { event_id: "0123456789ab", event_type: "dns.query" } },
+      { common: { event_id: "1123456789ab", event_type: "x\x1b[31m\ny" } },
+    ],
   },
   "/enforcement/changes": { changes: [{ change_id: "c0ffee000000", at: "2026-01-01", kind: "rule" }] },
   "/profiles/mine/mcp/servers/list": { servers: [{ name: "github" }, { name: "slow" }] },
@@ -95,6 +95,11 @@ Deno.test(
           [["cp", "demo:/etc/"], ["demo:/etc/etc/", "demo:/etc/hosts file", "demo:/etc/$(touch hole)"]],
           [["cp", "demo:sub/h"], ["demo:sub/hosts file"]],
           [["cp", "asleep:/"], []],
+          [["exec", "demo", "--cwd", "/ro"], ["/root/"]],
+          [["exec", "demo", "--cwd=/etc/"], ["--cwd=/etc/etc/"]],
+          [["exec", "demo", "--cwd", ""], ["etc/"]],
+          [["exec", "asleep", "--cwd", "/"], []],
+          [["exec", "--cwd", "/"], []],
           [["cp", "none:/"], []],
           [["undo", "demo", "--to", ""], ["2", "1", "20260101T000000Z-1"]],
           [["fork", "demo", "--at", "2"], ["2", "20260101T000000Z-1"]],

@@ -14,11 +14,11 @@ import type {
   SessionList,
   SnapshotList,
   TemplateList,
-  TimelineResult,
   VmSummary,
 } from "../../../lib/client/api/mod.ts";
 import type { Lookup } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
+import type { EventCommon } from "../../../lib/event/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 
 /** A word that completes. */
@@ -52,6 +52,10 @@ const TOP = ["etc", "home", "mnt", "opt", "root", "srv", "tmp", "usr", "var", "w
 export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidate[]>>> = {
   vms,
   "vm paths": vmPaths,
+  async "vm folders"({ words: [name], last, get }) {
+    const paths = name === undefined ? [] : await pathsIn({ name, path: last, get });
+    return paths.filter(({ about }) => about === "directory");
+  },
   async "deleted vms"({ get }) {
     const { vms } = await get<{ vms: DeletedVm[] }>("/vms/deleted");
     return vms.map(({ name, deleted_at }) => ({ word: name, about: `deleted ${deleted_at}` }));
@@ -137,15 +141,15 @@ export const LOOKUPS: Readonly<Record<Lookup, (place: Place) => Promise<Candidat
     if (!newest) return [];
     const find = async (filter: string) => {
       const path = `/sessions/${segment(newest.id)}/events?${filter}&limit=1000`;
-      const { events } = await get<TimelineResult>(path);
-      return events.slice(-EVENTS_MAX).reverse();
+      const { events } = await get<{ events: { common: EventCommon }[] }>(path);
+      return events.slice(-EVENTS_MAX).reverse().map(({ common }) => common);
     };
     const refused = await find("denied=true");
     const others = refused.length < EVENTS_MAX ? await find(`since=${Date.now() - RECENT_MS}`) : [];
     const ids = new Set(refused.map(({ event_id }) => event_id));
     return [...refused, ...others.filter(({ event_id }) => !ids.has(event_id))].slice(0, EVENTS_MAX)
       .map(({ event_id, event_type }) => ({
-        word: String(event_id),
+        word: event_id,
         about: `${event_type}${ids.has(event_id) ? ", refused" : ""}`,
       }));
   },
@@ -195,22 +199,29 @@ async function vms({ get }: Place): Promise<Candidate[]> {
   return vms.map(({ name, status, profile_id }) => ({ word: name, about: `${status}, ${profile_id}` }));
 }
 
-/** `demo:`, and then the paths in that VM; one that is suspended is not woken. */
+/** `demo:`, and then the paths in that VM. */
 async function vmPaths(place: Place): Promise<Candidate[]> {
   const { last, get } = place;
   const [, name, path] = /^([A-Za-z0-9][A-Za-z0-9_-]*):([^]*)$/.exec(last) ?? [];
   if (name === undefined) return (await vms(place)).map(({ word, about }) => ({ word: `${word}:`, about }));
+  return (await pathsIn({ name, path, get })).map(({ word, about }) => ({ word: `${name}:${word}`, about }));
+}
+
+/** Paths in a VM that complete one; a VM that is suspended is not woken. */
+async function pathsIn(
+  { name, path, get }: { name: string; path: string; get: Place["get"] },
+): Promise<Candidate[]> {
   const folder = path.slice(0, path.lastIndexOf("/") + 1);
   const { vms: all } = await get<{ vms: VmSummary[] }>("/vms/list");
   const vm = all.find((each) => each.name === name);
   // Paths below /workspace are on this host.
   if (!vm || folder.startsWith("/") && vm.status !== "Running") return [];
   // The service lists no "/" itself.
-  if (folder === "/") return TOP.map((word) => ({ word: `${name}:/${word}/`, about: "directory" }));
+  if (folder === "/") return TOP.map((word) => ({ word: `/${word}/`, about: "directory" }));
   const query = new URLSearchParams({ path: folder === "" ? "." : folder, depth: "1" });
   const { entries } = await get<FileList>(`/vms/${segment(name)}/files/list?${query}`);
   return entries.map(({ path, type }) => ({
-    word: `${name}:${folder}${path.slice(path.lastIndexOf("/") + 1)}${type === "directory" ? "/" : ""}`,
+    word: `${folder}${path.slice(path.lastIndexOf("/") + 1)}${type === "directory" ? "/" : ""}`,
     about: type,
   }));
 }

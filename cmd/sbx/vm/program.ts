@@ -39,7 +39,7 @@ export const PROGRAM_OPTIONS: Option[] = [
     name: "cwd",
     value: "DIR",
     about: "working directory in the VM; default the image's, or /workspace",
-    completes: [],
+    completes: "vm folders",
   },
   {
     name: "user",

@@ -5,6 +5,7 @@ import { SbxError } from "../error/mod.ts";
 export type Lookup =
   | "vms"
   | "vm paths"
+  | "vm folders"
   | "deleted vms"
   | "jobs"
   | "running jobs"
