@@ -9,6 +9,9 @@ import type { Accepted, Others } from "./pull.ts";
 import { exactText, fromLatin1, latin1, shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 
+/** Next step where a pick does not name what is there now. */
+const SHOW_AGAIN = "show the pieces again with --pieces, then pick";
+
 /** A file of a VM, or some of its pieces. */
 export interface Pick {
   vm: string;
@@ -56,7 +59,7 @@ export async function combine(
     if (!found) throw noChange(`"${vm}" did not change "${path}"`, vm);
     if (id !== undefined && shownId(found.change) !== id) {
       throw new SbxError("repo.changed", `"${vm}" changed "${path}" since it was shown`, {
-        hint: "show the pieces again with --pieces, then pick",
+        hint: SHOW_AGAIN,
       });
     }
     const into = target.units.find(({ source, unit }) =>
@@ -109,12 +112,13 @@ async function chosen(
   const all = await piecesOf(unit, change);
   const missing = numbers.find((number) => all[number - 1] === undefined);
   if (missing === undefined) return numbers.map((number) => all[number - 1]);
-  throw noChange(
-    all.length === 0
-      ? `"${path}" of "${vm}" has no pieces: it is taken whole`
-      : `"${path}" of "${vm}" has the pieces 1 to ${all.length}, and no ${missing}`,
-    vm,
-  );
+  throw all.length === 0
+    ? noChange(`"${path}" of "${vm}" has no pieces: it is taken whole`, vm)
+    : new SbxError(
+      "repo.no_change",
+      `"${path}" of "${vm}" has the pieces 1 to ${all.length}, and no ${missing}`,
+      { hint: SHOW_AGAIN },
+    );
 }
 
 async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]): Promise<Entry> {

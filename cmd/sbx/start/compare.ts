@@ -42,7 +42,7 @@ export interface Compared {
 
 const COMMAND: Command = {
   name: "compare",
-  usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[:N,N@ID]] [--json]",
+  usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[[:N,N]@ID]] [--json]",
   summary: "show the work of several VMs side by side: files, tests, cost",
   notes: [
     "For the VMs of sbx agent --race and sbx fork, and others that work on one folder. They must be running.",
@@ -59,7 +59,7 @@ const COMMAND: Command = {
     { name: "pieces", about: "show the changes with the names by which --pick takes them" },
     {
       name: "pick",
-      value: "VM:PATH[:N,N@ID]",
+      value: "VM:PATH[[:N,N]@ID]",
       many: true,
       about: "take this file of a VM, or these pieces of it (repeatable)",
     },

@@ -76,8 +76,14 @@ Deno.test("pieces that change the same lines, and ones that are not there, are r
     "repo.overlap",
   );
   assertEquals(await codeOf({ vm: "demo", path: "new" }, { vm: "other", path: "new" }), "repo.overlap");
-  assertEquals(await codeOf({ vm: "demo", path: "n.txt", pieces: [2] }), "repo.no_change");
-  assertEquals(await codeOf({ vm: "demo", path: "n.txt", pieces: [0] }), "repo.no_change");
+  for (const pieces of [[2], [0]]) {
+    const { code, hint } = await assertRejects(
+      () => combine(vms.works, [{ vm: "demo", path: "n.txt", pieces }]),
+      SbxError,
+    );
+    // sbx diff shows no numbers.
+    assertEquals([code, hint], ["repo.no_change", "show the pieces again with --pieces, then pick"]);
+  }
   assertEquals(await codeOf({ vm: "demo", path: "new", pieces }), "repo.no_change", "it is taken whole");
   assertEquals(await codeOf({ vm: "demo", path: "keep" }), "repo.no_change");
   assertEquals(await codeOf({ vm: "third", path: "new" }), "repo.no_change");
