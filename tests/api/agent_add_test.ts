@@ -39,7 +39,11 @@ Deno.test("a signed agent is shown, stored after a confirmation, and an update s
   await using place = await makePlace();
   const { at, run, stored } = place;
   const sign = ["sign", at("ours.toml"), "--key", at("author.pem"), "--out", at("ours.json")];
-  assertEquals((await run(sign)).code, 0);
+  const signed = await run([...sign, "--trust-out", at("written.json")]);
+  assertEquals(signed.code, 0, signed.stderr);
+  // The author gives this document to others by another way than the file.
+  assertEquals(await Deno.readTextFile(at("written.json")), await Deno.readTextFile(at("trust.json")));
+  assertStringIncludes(signed.stdout, `--trust ${at("written.json")}`);
   const asked = await run(["add", at("ours.json"), "--trust", at("trust.json")]);
   assertEquals(asked.code, 2, asked.stderr);
   assertStringIncludes(asked.stderr, "api.anthropic.com");

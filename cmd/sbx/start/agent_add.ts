@@ -18,6 +18,7 @@ import { corpPlaces, findCorpPlace, loadCorp } from "../../../lib/config/corp/mo
 import { type Agent, profilePath } from "../../../lib/config/profile/mod.ts";
 import {
   findKeyFiles,
+  formatTrust,
   parseSigningKey,
   parseTrust,
   type PublicKey,
@@ -55,15 +56,23 @@ export const AGENT_FILE_COMMANDS: Command[] = [
   },
   {
     name: "agent sign",
-    usage: "PROFILE.toml --key KEY.pem --out FILE",
+    usage: "PROFILE.toml --key KEY.pem --out FILE [--trust-out FILE]",
     summary: "sign the profile file of an agent, for sbx agent add elsewhere",
     options: [
       { name: "key", value: "FILE", about: "Ed25519 key that signs, as PEM" },
       { name: "out", value: "FILE", about: "signed file to write" },
+      {
+        name: "trust-out",
+        value: "FILE",
+        about: "also write the trust document with this key, for sbx agent add --trust",
+      },
     ],
     words: { min: 1, max: 1 },
     completes: ["files"],
-    examples: ["sbx agent sign our-agent/profile.toml --key author.pem --out our-agent.json"],
+    examples: [
+      "sbx agent sign our-agent/profile.toml --key author.pem --out our-agent.json",
+      "sbx agent sign our.toml --key author.pem --out our.json --trust-out author-trust.json",
+    ],
     run: sign,
   },
   {
@@ -231,7 +240,7 @@ function confirm(id: string): boolean {
 }
 
 async function sign(args: Arguments): Promise<number> {
-  const [key, out] = [args.text("key"), args.text("out")];
+  const [key, out, trust] = [args.text("key"), args.text("out"), args.text("trust-out")];
   if (key === undefined || out === undefined) {
     throw new SbxError("usage.invalid", "sbx agent sign needs --key and --out", {
       hint: "openssl genpkey -algorithm ed25519 -out author.pem makes a key",
@@ -244,7 +253,11 @@ async function sign(args: Arguments): Promise<number> {
   const signingKey = await parseSigningKey(await readKeyFile(key, "sign"), key);
   const envelope = await signPayload(AGENT_TYPE, bytes, [signingKey]);
   await writeAtomic(resolve(out), `${JSON.stringify(envelope)}\n`, 0o644);
+  if (trust !== undefined) await writeAtomic(resolve(trust), formatTrust([signingKey.publicKey]), 0o644);
   await print(`signed by ${signingKey.publicKey.id}: ${out}`);
+  if (trust !== undefined) {
+    await print(`sbx agent add ${out} --trust ${trust} adds it; send ${trust} another way than ${out}`);
+  }
   return 0;
 }
 
