@@ -55,6 +55,15 @@ function deletedRow({ name, profile_id, deleted_at, expires_at, id }: DeletedVm)
   return [name, profile_id, deleted, until, id];
 }
 
+/** The folder that a VM works on, and the number of others whose work comes back too: `/home/ada/web +1`. */
+export function formatFolder(
+  { folder, repositories = [] }: Pick<VmListed, "folder" | "repositories">,
+): string {
+  if (!folder) return "";
+  const others = repositories.filter(({ dir, is_read_only }) => dir !== folder.dir && !is_read_only).length;
+  return plain(folder.dir) + (others > 0 ? ` +${others}` : "");
+}
+
 /** True where a VM has a folder of the host. */
 const hasFolders = (vms: VmListed[]) => vms.some(({ folder }) => folder !== undefined);
 
@@ -76,7 +85,7 @@ const COLUMNS: {
     cell: ({ image_reference }) => image_reference ?? "",
     if: (vms) => vms.some(({ image_reference }) => image_reference !== undefined),
   },
-  { name: "FOLDER", cell: ({ folder }) => folder ? plain(folder.dir) : "", if: hasFolders },
+  { name: "FOLDER", cell: formatFolder, if: hasFolders },
   {
     name: "NOT PULLED",
     cell: ({ folder }) => formatUntaken(folder),
