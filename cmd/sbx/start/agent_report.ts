@@ -21,6 +21,8 @@ export interface AgentReport {
   live: boolean;
   /** absent: the VM has a folder of the host, without a repository to compare with */
   changes?: { files: number; added: number; removed: number; commits: number };
+  /** the part of the changes that no pull took */
+  untaken?: { commits: number; files: number };
   /** refused events with how often each occurred */
   refused: { subject: string; times: number }[];
   /** questions of it that no one answered */
@@ -45,16 +47,16 @@ export interface AgentCost {
 }
 
 /** The part of a report that does not depend on the VM's files. */
-export type RecordedReport = Omit<AgentReport, "live" | "changes">;
+export type RecordedReport = Omit<AgentReport, "live" | "changes" | "untaken">;
 
 /** Collects the report of a running VM. */
 export async function reportOf(client: Client, vm: { name: string; session: string }): Promise<AgentReport> {
   const { live } = await new VmGuest(client, vm.name).info();
-  const [changes, recorded] = await Promise.all([
-    live && !live.is_repository ? undefined : changesIn(client, vm.name),
+  const [work, recorded] = await Promise.all([
+    live && !live.is_repository ? {} : changesIn(client, vm.name),
     recordedOf(client, vm),
   ]);
-  return { live: live !== undefined, changes, ...recorded };
+  return { live: live !== undefined, ...work, ...recorded };
 }
 
 /** Collects the part of a VM's report that its record has: its work is not looked at. */
@@ -76,7 +78,7 @@ export async function recordedOf(
 }
 
 export function formatReport(report: AgentReport, name: string): string {
-  const { live, changes, refused, unanswered, cost, budgets } = report;
+  const { live, changes, untaken, refused, unanswered, cost, budgets } = report;
   const changed = changes === undefined
     ? "has ended; what it changed is in the folder"
     : changes.files === 0
@@ -97,7 +99,11 @@ export function formatReport(report: AgentReport, name: string): string {
     ...cost.unpriced_calls + cost.estimated_calls > 0 ? [PRICE_HINT] : [],
     ...budgets.map(budgetLine),
     ...changes && changes.files > 0
-      ? [`sbx review ${name} shows the changes, sbx pull ${name} takes ${live ? "their commits" : "them"}`]
+      ? [
+        !live && untaken?.commits === 0 && untaken.files === 0
+          ? `all of it was pulled before; sbx diff ${name} shows it`
+          : `sbx review ${name} shows the changes, sbx pull ${name} takes ${live ? "their commits" : "them"}`,
+      ]
       : [],
     `sbx delete ${name} removes the VM`,
   ].join("\n");
@@ -110,9 +116,9 @@ function formatCost(cost: AgentCost): string {
   return `${count(cost.calls, "model call")}: ${tokens}, cost ${formatTotal(cost)}`;
 }
 
-async function changesIn(client: Client, name: string): Promise<AgentReport["changes"]> {
+async function changesIn(client: Client, name: string): Promise<Pick<AgentReport, "changes" | "untaken">> {
   await using work = await collectWork(client, name);
-  await noteUntaken(work);
+  const { commits, files } = await noteUntaken(work);
   const changes = { files: 0, added: 0, removed: 0, commits: 0 };
   for (const unit of work.units) {
     const { files } = await changesOf(unit);
@@ -123,7 +129,7 @@ async function changesIn(client: Client, name: string): Promise<AgentReport["cha
       changes.removed += removed;
     }
   }
-  return changes;
+  return { changes, untaken: { commits, files } };
 }
 
 /** Refused events by subject, each with its last one. */

@@ -30,7 +30,7 @@ export interface Compared {
   vm: string;
   agent?: string;
   status: string;
-  report: Omit<AgentReport, "changes">;
+  report: Omit<AgentReport, "changes" | "untaken">;
   commits: number;
   files: FileChange[];
   /** an earlier VM of the comparison whose files are the same, byte for byte */

@@ -41,3 +41,18 @@ Deno.test("a call without a known price is no call for nothing", () => {
   );
   assertStringIncludes(costLine(PRICED, UNPRICED), "cost $0.0123, 1 call whose price is not known");
 });
+
+Deno.test("work that was pulled before is not offered to sbx pull again", () => {
+  const lastLines = (live: boolean, untaken: { commits: number; files: number }) => {
+    const changes = { files: 1, added: 1, removed: 1, commits: 1 };
+    const terms = { live, changes, untaken, refused: [], unanswered: [], cost: sumOf([]), budgets: [] };
+    return formatReport(terms, "vm").split("\n").at(-2);
+  };
+  const none = { commits: 0, files: 0 };
+  assertEquals(lastLines(false, none), "all of it was pulled before; sbx diff vm shows it");
+  assertEquals(
+    lastLines(false, { commits: 0, files: 1 }),
+    "sbx review vm shows the changes, sbx pull vm takes them",
+  );
+  assertEquals(lastLines(true, none), "sbx review vm shows the changes, sbx pull vm takes their commits");
+});
