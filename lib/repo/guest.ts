@@ -1,5 +1,7 @@
 /** The VM from the host's side: programs, and files of its workspace that carry bundles. */
-import { SbxError } from "../base/error/mod.ts";
+import { basename, dirname } from "node:path";
+import { ignore, SbxError } from "../base/error/mod.ts";
+import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { STEP_SECONDS } from "./limit.ts";
 import type { Room } from "./store.ts";
@@ -24,6 +26,8 @@ export interface Guest {
   /** Reads a file of the workspace. */
   download(path: string): Promise<{ size?: number; body: AsyncIterable<Uint8Array> }>;
 }
+
+const SHELL = ["/bin/sh", "-c"];
 
 /** Exit codes of the scripts and their meanings. */
 const REASONS: Record<number, [code: string, message: string, hint: string]> = {
@@ -55,7 +59,7 @@ export async function runScript(
   script: string,
   args: string[],
   seconds: number,
-  shell = ["/bin/sh", "-c"],
+  shell = SHELL,
 ): Promise<string> {
   const { code, stdout, stderr } = await guest.run(
     [...shell, script, "sbx-repository", ...args],
@@ -192,9 +196,11 @@ git update-ref refs/sbx/work "$commit"
 /** The shell of sbx's own layer: an image may have none. */
 const LAYER_SHELL = ["/usr/lib/sbx/bin/busybox", "sh", "-c"];
 
+const HAS_GIT = "command -v git";
+
 /** Tests whether a VM, whose image may be anybody's, has git. */
 export async function hasGit(guest: Guest): Promise<boolean> {
-  const { code } = await guest.run([...LAYER_SHELL, "command -v git"], STEP_SECONDS);
+  const { code } = await guest.run([...LAYER_SHELL, HAS_GIT], STEP_SECONDS);
   // Without the layer the image is one of sbx, which has git or says so.
   return code !== 127 && code !== 1;
 }
@@ -291,3 +297,43 @@ else
   git update-index -q --refresh || :
 fi
 `;
+
+const REMOVE = ["rm", "-f", "--"];
+/** Name of a file of the workspace that carries a bundle out. */
+const CARRIED = /^\.sbx-out-[0-9a-f-]{36}$/;
+
+/** A new name for a bundle in the workspace. */
+export function carriedName(): string {
+  return `.sbx-out-${crypto.randomUUID()}`;
+}
+
+/** Removes a bundle from the workspace. */
+export async function removeCarried(guest: Guest, name: string, seconds: number): Promise<void> {
+  await guest.run([...REMOVE, `${guest.workspace}/${name}`], seconds).catch(
+    ignore("the VM has ended, and the file with it"),
+  );
+}
+
+/** Gives a folder to a user of an image. user group dir */
+export const OWN = 'group=${2:-$(id -g "$1" 2>/dev/null || echo "$1")} && chown -hR "$1:$group" "$3"';
+
+/** Effect of one of sbx's own programs: it brings files in, or reads the work in the VM. */
+export type RepositoryWork = "bring" | "read";
+
+/** Scripts by their text. They are recognized, so that no client can give the mark to programs of its own. */
+const WORK = new Map<string, RepositoryWork>([
+  ...[CLONE, LIVE, AGAIN, UNPACK, PLAIN, REWIND, OWN].map((script) => [script, "bring"] as const),
+  ...[HAS_GIT, COLLECT, HAVE, BRANCH].map((script) => [script, "read"] as const),
+]);
+
+/** The work of a program that the host starts; `undefined`: it is none of sbx's own scripts. */
+export function repositoryWork(argv: readonly string[]): RepositoryWork | undefined {
+  if (argv.slice(0, -1).join("\0") === REMOVE.join("\0")) {
+    const [folder, name] = [dirname(argv.at(-1)!), basename(argv.at(-1)!)];
+    return folder === GUEST_WORKSPACE && CARRIED.test(name) ? "read" : undefined;
+  }
+  const at = argv.indexOf("-c");
+  const shell = argv.slice(0, at + 1).join("\0");
+  if (shell !== SHELL.join("\0") && shell !== LAYER_SHELL.join("\0")) return undefined;
+  return WORK.get(argv[at + 1]);
+}

@@ -4,11 +4,20 @@
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
+import { ifFound, SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
-import { BRANCH, collectIn, type Guest, HAVE, REWIND, runScript } from "./guest.ts";
+import {
+  BRANCH,
+  carriedName,
+  collectIn,
+  type Guest,
+  HAVE,
+  removeCarried,
+  REWIND,
+  runScript,
+} from "./guest.ts";
 import {
   STATE_DAYS,
   STATE_LIMITS,
@@ -233,7 +242,7 @@ export class History {
     const place = placeIn(source.place, unit.path);
     const store = await this.#store(unit);
     const known = [unit.work, ...unit.head ? [unit.head] : [], ...before ? [before.tip, before.head] : []];
-    const name = `.sbx-out-${crypto.randomUUID()}`;
+    const name = carriedName();
     const file = `${guest.workspace}/${name}`;
     try {
       const args = [place, file, unit.is_repository ? "" : folderStore(place), ...known];
@@ -250,9 +259,7 @@ export class History {
       const isName = branch !== "" && await store.git.succeeds(["check-ref-format", `refs/heads/${branch}`]);
       return { store: unit.store, head, ...isName && { branch }, tip };
     } finally {
-      await guest.run(["rm", "-f", "--", file], left.seconds).catch(
-        ignore("the VM has ended, and the file with it"),
-      );
+      await removeCarried(guest, name, left.seconds);
     }
   }
 

@@ -2,7 +2,7 @@
 import { ignore, SbxError } from "../base/error/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
 import { Git, readBundle, refused, tooLarge } from "./git.ts";
-import { collectIn, type Guest } from "./guest.ts";
+import { carriedName, collectIn, type Guest, removeCarried } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, STEP_SECONDS } from "./limit.ts";
 import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { sourcesOf } from "./source.ts";
@@ -103,7 +103,7 @@ export class Work implements AsyncDisposable {
       : [source.name, unit.path].filter((part) => part !== "").join("/");
     const about = { source, unit, label, dir, person, base };
     const known = [unit.work, ...unit.head ? [unit.head] : []];
-    const name = `.sbx-out-${crypto.randomUUID()}`;
+    const name = carriedName();
     const file = `${guest.workspace}/${name}`;
     try {
       const args = [place, file, unit.is_repository ? "" : folderStore(place), ...known];
@@ -118,9 +118,7 @@ export class Work implements AsyncDisposable {
       const incoming = await receive(body, base, store, known);
       return await describe({ ...about, ...incoming });
     } finally {
-      await guest.run(["rm", "-f", "--", file], STEP_SECONDS).catch(
-        ignore("the VM has ended, and the file with it"),
-      );
+      await removeCarried(guest, name, STEP_SECONDS);
     }
   }
 }

@@ -99,14 +99,15 @@ export interface ExecContext {
  */
 export async function execProgram(
   { gate, activity, link, health, defaults, env }: ExecContext,
-  { t: _t, acks: _acks, trace_id, service, look, ...own }: ProgramCall,
+  { t: _t, acks: _acks, trace_id, service, look, repository, ...own }: ProgramCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
   const request = withDefaults(own, defaults);
   const left = service?.isKept ? (await link()).takeKept(service.name, JSON.stringify(own)) : undefined;
   if (left) return await adoptProgram({ gate, activity, link, health }, left, request, streams, signal);
-  const draft = execDraft(request, trace_id, service?.name);
+  const labels = { ...service && { service: service.name }, ...repository && { repository } };
+  const draft = execDraft(request, trace_id, labels);
   if (look && isFree(gate, draft)) {
     activity.looks.order(request.argv);
     await activity.holds.ready();
@@ -130,11 +131,11 @@ export async function execProgram(
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
     input: () => streams.input(),
-    started: (pid) => activity.hostStarted(pid, event_id),
+    started: (pid) => activity.hostStarted(pid, event_id, repository),
   };
   const kept = service?.isKept ? { name: service.name, request: JSON.stringify(own), event_id } : undefined;
   const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal, kept));
-  gate.observe(exitDraft(rewritten, exit.exit_code, event.common, service?.name));
+  gate.observe(exitDraft(rewritten, exit.exit_code, event.common, labels));
   if (exit.error) {
     const line = plain(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`);
     await streams.output("stderr", encodeLine(line));
@@ -163,7 +164,7 @@ async function adoptProgram(
     started: (pid) => activity.hostStarted(pid, event_id),
   };
   const exit = await health.notifying(streams, (await link()).adopt(left, ends, signal));
-  gate.observe(exitDraft(request, exit.exit_code, { event_id }, name));
+  gate.observe(exitDraft(request, exit.exit_code, { event_id }, { service: name }));
   const { exit_code, truncated, duration_ms } = exit;
   return { exit_code, truncated, duration_ms: Math.round(duration_ms), event_id };
 }

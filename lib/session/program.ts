@@ -19,6 +19,14 @@ export interface Program {
 
 const BY_HOST = { source_engine: "process", actor: "host" } as const;
 
+/** Labels of a program's events. */
+export interface ProgramLabels {
+  /** that it is, or checks */
+  service?: string;
+  /** it is sbx's own, for repositories and folders */
+  repository?: "bring" | "read";
+}
+
 /** The event of a program's start. */
 type Start = Pick<Event["common"], "event_id" | "trace_id">;
 
@@ -26,15 +34,15 @@ type Start = Pick<Event["common"], "event_id" | "trace_id">;
  * The draft of a program that the host starts in the guest.
  *
  * @param trace_id of the request for it
- * @param service that it is, or checks
+ * @param labels of its purpose
  */
-export function execDraft(program: Program, trace_id?: string, service?: string): Draft {
+export function execDraft(program: Program, trace_id?: string, labels: ProgramLabels = {}): Draft {
   return {
     common: {
       event_type: "process.exec",
       ...BY_HOST,
       ...(trace_id !== undefined && { trace_id }),
-      ...(service !== undefined && { labels: { service } }),
+      ...Object.keys(labels).length > 0 && { labels: { ...labels } },
     },
     process: { activity: { ...activityOf(program), operation: "exec" } },
   };
@@ -45,14 +53,14 @@ export function exitDraft(
   program: Program,
   exit_code: number,
   { event_id, trace_id }: Start,
-  service?: string,
+  labels: ProgramLabels = {},
 ): Draft {
   return {
     common: {
       event_type: "process.exit",
       ...BY_HOST,
       ...(trace_id !== undefined && { trace_id }),
-      labels: { event_id, ...(service !== undefined && { service }) },
+      labels: { ...labels, event_id },
     },
     process: { activity: { ...activityOf(program), operation: "exit", exit_code } },
   };

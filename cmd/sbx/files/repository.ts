@@ -16,6 +16,7 @@ import {
   type Guest,
   type GuestOutput,
   LIVE_STAGES,
+  OWN,
   type Pulled,
   shown,
   Work,
@@ -173,9 +174,8 @@ export async function bringFolder(
 /** Gives a folder to a user. Links are not followed: they may lead anywhere. @throws {SbxError} `devcontainer.user` */
 async function giveTo(guest: VmGuest, user: string, place: string): Promise<void> {
   const [name, group] = user.split(":");
-  const script = 'group=${2:-$(id -g "$1" 2>/dev/null || echo "$1")} && chown -hR "$1:$group" "$3"';
   const { code, stderr } = await guest.run(
-    ["sh", "-c", script, "sh", name, group ?? "", place],
+    ["/bin/sh", "-c", OWN, "sbx-repository", name, group ?? "", place],
     OWNER_SECONDS,
   );
   if (code === 0) return;

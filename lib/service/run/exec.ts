@@ -1,6 +1,7 @@
 import type { ExecRequest, ExecResult } from "../../client/api/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { CallStream, ExecCall } from "../../session/ipc/mod.ts";
+import { repositoryWork } from "../../repo/mod.ts";
 import type { Vm } from "../vm/vm.ts";
 
 /** Ends of a program's streams, as bytes. */
@@ -96,9 +97,11 @@ function execCall(
   { command, cwd, user, env, timeout_secs, trace_id, look }: TracedExec,
   limit: number | undefined,
 ): Omit<ExecCall, "stdin"> {
+  const argv = typeof command === "string" ? ["/bin/sh", "-c", command] : command;
+  const repository = repositoryWork(argv);
   return {
     t: "Exec",
-    argv: typeof command === "string" ? ["/bin/sh", "-c", command] : command,
+    argv,
     cwd,
     user,
     env,
@@ -106,6 +109,7 @@ function execCall(
     limit,
     ...(trace_id !== undefined && { trace_id }),
     ...look && { look },
+    ...repository && { repository },
   };
 }
 

@@ -49,6 +49,12 @@ const OTHER_PROGRAMS = "(other programs)";
 
 type Recording = Pick<SessionGate, "observe" | "refuse" | "report" | "preview" | "decide" | "guestRules">;
 
+/** Labels of the guest's report of a program that the host started. */
+type HostProgram = {
+  event_id: string;
+  repository?: "bring" | "read";
+};
+
 /**
  * Records a guest's reports of its programs. They are testimony: root in the guest can end or invent them,
  * but no other program can report in its place, and its end does not go unnoticed.
@@ -67,7 +73,7 @@ export class ActivityRecord {
   #guest?: Pick<Channel, "send">;
   #gapAt = -Infinity;
   /** events of the host's programs that the guest has just started, by pid */
-  readonly #hosts = new Map<number, { event_id: string; at: number }>();
+  readonly #hosts = new Map<number, HostProgram & { at: number }>();
   #report?: Report;
   #problem?: string;
   #isFoldDue = false;
@@ -88,10 +94,15 @@ export class ActivityRecord {
     this.#listener = listener;
   }
 
-  /** A program that the host runs has become a process of the guest. @param event_id of its exec */
-  hostStarted(pid: number, event_id: string): void {
+  /**
+   * A program that the host runs has become a process of the guest.
+   *
+   * @param event_id of its exec
+   * @param repository mark of that
+   */
+  hostStarted(pid: number, event_id: string, repository?: HostProgram["repository"]): void {
     this.#hosts.delete(pid);
-    this.#hosts.set(pid, { event_id, at: performance.now() });
+    this.#hosts.set(pid, { event_id, ...repository && { repository }, at: performance.now() });
     if (this.#hosts.size > HOSTS_MAX) this.#hosts.delete(this.#hosts.keys().next().value!);
   }
 
@@ -195,10 +206,11 @@ export class ActivityRecord {
     const program = guestProgram(frame);
     // Reported before.
     if (this.#processes.get(pid)?.process.command === program.process.command) return;
-    let event_id = this.#takeHost(pid);
+    const host = this.#takeHost(pid);
+    let event_id = host?.event_id;
     const isOwn = isOfSbx(program, this.#processes.get(ppid));
     if (!isOwn && this.#fold.admits(executable)) {
-      const labels = { uid: String(uid), [LABEL]: "running", ...event_id !== undefined && { event_id } };
+      const labels = { uid: String(uid), [LABEL]: "running", ...host };
       event_id = this.#gate.observe(execDraft(program, labels)).common.event_id;
     }
     this.#processes.set(pid, { ...program, event_id, isCounted: false, isOfSbx: isOwn });
@@ -220,11 +232,10 @@ export class ActivityRecord {
       this.#recordCountsLater();
       return this.#processes.set(pid, { ...program, isCounted });
     }
-    const host = this.#takeHost(pid);
     const { common } = this.#gate.observe(execDraft(program, {
       uid: String(uid),
       started_ms: String(started_ms),
-      ...host !== undefined && { event_id: host },
+      ...this.#takeHost(pid),
       ...truncated && { truncated: "true" },
     }));
     this.#processes.set(pid, { ...program, event_id: common.event_id, isCounted });
@@ -261,10 +272,12 @@ export class ActivityRecord {
   }
 
   /** The event of the host's program, or of one that was asked about, that has just become this process. */
-  #takeHost(pid: number): string | undefined {
+  #takeHost(pid: number): HostProgram | undefined {
     const host = this.#hosts.get(pid);
     this.#hosts.delete(pid);
-    return host && performance.now() - host.at < HOST_MS ? host.event_id : undefined;
+    if (!host || performance.now() - host.at >= HOST_MS) return undefined;
+    const { at: _, ...labels } = host;
+    return labels;
   }
 
   #tellPaths(): void {

@@ -61,6 +61,8 @@ export const Call = z.discriminatedUnion("t", [
     acks: z.boolean().optional(),
     /** sbx reads the VM's work for a person: no event, where no rule stops it */
     look: z.literal(true).optional(),
+    /** sbx's own program for repositories and folders; its events have the label */
+    repository: z.enum(["bring", "read"]).optional(),
     trace_id: TraceId,
   }),
   z.strictObject({

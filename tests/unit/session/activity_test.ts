@@ -23,6 +23,16 @@ const seen = (gate: TestGate) =>
 const findings = (gate: TestGate) =>
   gate.notices.flatMap((notice) => notice.type === "finding" ? [notice.payload.rule_id] : []);
 
+Deno.test("the report of sbx's own program has its mark, and no other program has", async () => {
+  const { gate, record } = await recording();
+  record.hostStarted(10, "0123456789ab", "bring");
+  await record.serve(channelOf(hello(), started, exec(10, 1, "sh"), exec(11, 10, "git"), exec(10, 1, "sh")));
+  assertEquals(
+    gate.entries.map(({ event: { common } }) => common.labels.repository).slice(-3),
+    ["bring", undefined, undefined],
+  );
+});
+
 Deno.test("programs of a guest are events, which name the host's program that they are", async () => {
   const { gate, record, problems } = await recording();
   record.hostStarted(10, "0123456789ab");

@@ -99,3 +99,10 @@ action = "block"
     assertEquals([action, found.ordered, finds], [action, [], true]);
   }
 });
+
+Deno.test("start and end of sbx's own program for repositories have the mark", async () => {
+  const { gate, asked, exec } = fakeSession();
+  await exec({ argv: ["/bin/sh", "-c", "CLONE"], repository: "bring" });
+  assertEquals(gate.entries.map(({ event: { common } }) => common.labels.repository), ["bring", "bring"]);
+  assertEquals("repository" in asked[0], false);
+});
