@@ -17,6 +17,7 @@ import { userName } from "../../base/user/mod.ts";
 import type { Asker } from "../vm/suspension.ts";
 import type { Vm } from "../vm/vm.ts";
 import { awaitFile } from "../vm/vm_files.ts";
+import { BroughtFiles } from "./brought.ts";
 import { guestPath, relativePath, Workspace } from "./workspace.ts";
 
 /** `bytes` of one piece of a file. */
@@ -26,6 +27,8 @@ const KEEP_FREE = 128 * 1024 * 1024;
 /** Most `bytes` of an agent's answer that is no file: a page of a listing. */
 const ANSWER_MAX = 64 * 1024 * 1024;
 const TARGET_MAX = 4095;
+/** Permission bits of a file without others. */
+const MODE_DEFAULT = 0o644;
 /** Most characters of a code of an error. */
 const CODE_MAX = 64;
 /** Most characters of a listed path: 32 names. */
@@ -123,31 +126,41 @@ export class VmFiles {
 
   /** @returns its size in `bytes` @throws {SbxError} `policy.blocked`; as {@linkcode Workspace.write} */
   async write(path: string, bytes: ReadableStream<Uint8Array>, mode?: number): Promise<number> {
-    if (isGuestPath(path)) return await this.#send(path, bytes, mode ?? 0o644);
+    if (isGuestPath(path)) return await this.#send(path, bytes, mode);
     const hash = new Blake3();
+    await using copy = await this.#copy();
     const hashed = bytes.pipeThrough(
       new TransformStream<Uint8Array, Uint8Array>({
-        transform(chunk, controller) {
+        async transform(chunk, controller) {
           hash.update(chunk);
+          await copy.write(chunk);
           controller.enqueue(chunk);
         },
       }),
     );
-    const decide = (size: number) => this.#decide("import", path, size, hash.digest());
-    const size = await this.#shared(path).write(path, hashed, mode, decide);
+    const complete = async (size: number) => {
+      const digest = hash.digest();
+      await this.#decide("import", path, size, digest, { kind: "file", mode: modeText(mode) });
+      await copy.keep(digest);
+    };
+    const size = await this.#shared(path).write(path, hashed, mode, complete);
     await awaitFile(this.#vm, path, size);
     return size;
   }
 
   async makeFolder(path: string): Promise<void> {
-    await this.#decide("import", path, 0);
+    await this.#decide("import", path, 0, undefined, { kind: "folder" });
     if (isGuestPath(path)) await this.#act(["folder", path]);
     else await this.#shared(path).makeFolder(path);
   }
 
   async makeLink(path: string, target: string): Promise<void> {
     const bytes = new TextEncoder().encode(target);
-    await this.#decide("import", path, bytes.length, blake3(bytes));
+    const hash = blake3(bytes);
+    await this.#decide("import", path, bytes.length, hash, { kind: "link" });
+    await using copy = await this.#copy();
+    await copy.write(bytes);
+    await copy.keep(hash);
     if (!isGuestPath(path)) return await this.#shared(path).makeLink(path, target);
     if (target === "" || target.includes("\0") || bytes.length > TARGET_MAX) {
       throw new SbxError("file.invalid", `"${path}" cannot be a link to that path`);
@@ -228,21 +241,25 @@ export class VmFiles {
   }
 
   /** Puts a file into the guest, once all of it is here and the rules were asked. */
-  async #send(path: string, bytes: ReadableStream<Uint8Array>, mode: number): Promise<number> {
+  async #send(path: string, bytes: ReadableStream<Uint8Array>, mode?: number): Promise<number> {
     if (path.endsWith("/")) {
       throw new SbxError("file.invalid", `"${path}" names a folder: a file needs a name`);
     }
     using file = await spool(this.#vm.paths.dir);
+    await using copy = await this.#copy();
     const hash = new Blake3();
     let size = 0;
     for await (const chunk of bytes) {
       await writeAll(file, chunk);
+      await copy.write(chunk);
       hash.update(chunk);
       size += chunk.length;
     }
-    await this.#decide("import", path, size, hash.digest());
+    const digest = hash.digest();
+    await this.#decide("import", path, size, digest, { kind: "file", mode: modeText(mode) });
+    await copy.keep(digest);
     await file.seek(0, Deno.SeekMode.Start);
-    const words = ["write", path, (mode & 0o777).toString(8), `${size}`];
+    const words = ["write", path, modeText(mode), `${size}`];
     await this.#run(words, ANSWER_MAX, () => Promise.resolve(), piecesOf(file));
     return size;
   }
@@ -253,6 +270,7 @@ export class VmFiles {
     path: string,
     byte_count: number,
     hash?: string,
+    brought: { kind?: "file" | "folder" | "link"; mode?: string } = {},
   ): Promise<void> {
     if (isGuestPath(path)) await this.#parts.ready(this.#vm, "a file");
     const { client, trace_id } = this.#mover;
@@ -260,13 +278,18 @@ export class VmFiles {
       operation,
       path: isGuestPath(path) ? `/${namesOf(path).join("/")}` : guestPath(relativePath(path)),
       byte_count,
-      labels: { client, user: userName(), ...(hash && { blake3: hash }) },
+      labels: { client, user: userName(), ...(hash && { blake3: hash }), ...brought },
       ...(trace_id !== undefined && { trace_id }),
     });
     if (reply.refusal === undefined) return;
     throw new SbxError("policy.blocked", reply.refusal, {
       hint: `sbx why ${reply.event_id} shows the record`,
     });
+  }
+
+  /** A copy of the bytes that are brought in, for trials of `sbx learn`. */
+  #copy() {
+    return new BroughtFiles(this.#vm.paths.brought).begin();
   }
 
   /** The answer of an action, as bytes of the guest. */
@@ -306,6 +329,11 @@ const GuestList = FileList.extend({
   entries: z.array(FileEntry.extend({ path: z.string().refine(isInside) })).max(10_000),
   next_cursor: z.string().refine(isInside).optional(),
 });
+
+/** Permission bits, in octal. */
+function modeText(mode = MODE_DEFAULT): string {
+  return (mode & 0o777).toString(8);
+}
 
 /** A listing of a hostile guest leads nowhere else. */
 function isInside(path: string): boolean {

@@ -26,6 +26,8 @@ export interface VmPaths {
   snapshots: string;
   /** the imported files: a `Room` of lib/repo */
   repository: string;
+  /** copies of files that a person brought in, by their hash */
+  brought: string;
   /** files needed to share a folder of the host */
   live: string;
   /** memory of a suspended VM */
@@ -58,6 +60,7 @@ export function vmPaths(dir: string): VmPaths {
     jobs: join(dir, "jobs"),
     snapshots: join(dir, "snapshots"),
     repository: join(dir, "repository"),
+    brought: join(dir, "brought"),
     live: join(dir, "live"),
     suspended: join(dir, "suspended"),
     response: join(dir, "response.json"),

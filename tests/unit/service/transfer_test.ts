@@ -18,7 +18,12 @@ async function withVm(run: (vm: Vm, workspace: string) => Promise<void>, process
   const workspace = join(dir, "workspace");
   await Deno.mkdir(workspace);
   const state = { state: process ? "Running" : "Stopped" };
-  const vm = { paths: { dir, workspace }, state, record: { name: "demo" }, process };
+  const vm = {
+    paths: { dir, workspace, brought: join(dir, "brought") },
+    state,
+    record: { name: "demo" },
+    process,
+  };
   try {
     await run(vm as unknown as Vm, workspace);
   } finally {
