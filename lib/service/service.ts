@@ -38,6 +38,7 @@ import { Snapshots } from "./run/snapshots.ts";
 import { States } from "./run/states.ts";
 import { ReleaseStanding } from "./contract/publisher_status.ts";
 import { Supervisor } from "./vm/supervisor.ts";
+import { beginTrialSweep } from "./vm/trials.ts";
 import { Tasks } from "./tasks.ts";
 import { Templates } from "./vm/templates.ts";
 import { Updates } from "./updates.ts";
@@ -228,6 +229,7 @@ export class Service implements Configuration {
     this.bundles.begin();
     this.snapshots.begin();
     this.bin.begin();
+    beginTrialSweep(this);
     this.idle.watch();
     this.secrets.provideAll();
   }

@@ -26,3 +26,4 @@ export { parseProfile, type Profile, type ProfileOrigin, requireCompatible } fro
 export { type ArchAssets, type Asset, type Obom, PROFILE_ID, ProfileFile } from "./schema.ts";
 export { emptyOverlay, overlayPath, parseOverlay, type ProfileOverlay } from "./overlay.ts";
 export { isReservedVariable } from "./variable.ts";
+export { isTrial, newTrialId, trialsDir } from "./trial.ts";

@@ -1,44 +1,118 @@
 /** The rules of a learned profile that the commands of its sessions cannot do without. */
 import { SbxError } from "../../base/error/mod.ts";
+import { GUEST_WORKSPACE } from "../../event/mod.ts";
 import type { LabEvent } from "../mod.ts";
 import { withoutRule } from "../../policy/author/mod.ts";
 import { parseToml, setKey } from "../../base/toml/mod.ts";
 import { type LearnedProfile, REST } from "./profile.ts";
 
-/** Most commands that are run again (docs/design/contracts/14-limits.md §14). */
+/** Most commands that are run again, and files brought in again (docs/design/contracts/14-limits.md §14). */
 const COMMANDS_MAX = 200;
+const FILES_MAX = 10_000;
 
 /** A program that the host ran in a session. */
 export interface RecordedCommand {
   argv: string[];
   cwd: string;
   exit_code: number;
+  /** sbx's own program that brings a repository or folder in */
+  isOwn?: true;
+}
+
+/** A file, folder or link that a person brought in. */
+export interface RecordedFile {
+  /** in the guest */
+  path: string;
+  kind: "file" | "folder" | "link";
+  /** permission bits of a file, in octal */
+  mode?: string;
+  /** hash of its content, or of a link's target */
+  blake3?: string;
+}
+
+/** The commands of a session, with the files that they began with. */
+export interface RecordedSteps {
+  /** in their order, up to the last command of a person */
+  steps: ({ command: RecordedCommand } | { file: RecordedFile })[];
+  /** commands of a person */
+  commands: number;
 }
 
 /**
- * Programs that the host ran to their end, in their order.
+ * Programs that the host ran to their end, and files that it brought in before the last of them.
  *
- * @throws {SbxError} `learn.commands`: no commands, or too many
+ * @throws {SbxError} `learn.commands`: no commands, or too many; `learn.not_repeatable`: the record lacks a
+ * file's content
  */
-export async function commandsOf(
-  events: Iterable<LabEvent> | AsyncIterable<LabEvent>,
-): Promise<RecordedCommand[]> {
-  const begun = new Map<string, { argv: string[]; cwd: string; exit_code?: number }>();
-  for await (const { common, process } of events) {
-    if (common.actor !== "host" || !process) continue;
+export async function stepsOf(events: Iterable<LabEvent> | AsyncIterable<LabEvent>): Promise<RecordedSteps> {
+  const begun = new Map<string, Omit<RecordedCommand, "exit_code"> & { exit_code?: number }>();
+  const all: (RecordedFile | string)[] = [];
+  for await (const event of events) {
+    const { common, process } = event;
+    if (common.actor !== "host") continue;
+    const file = broughtFile(event);
+    if (file) all.push(file);
+    if (!process || common.labels.port !== undefined || common.labels.repository === "read") continue;
     const { operation, argv, cwd, exit_code } = process.activity;
-    if (operation === "exec") begun.set(common.event_id, { argv, cwd });
+    const isOwn = common.labels.repository === "bring";
+    if (operation === "exec") {
+      begun.set(common.event_id, { argv, cwd, ...isOwn && { isOwn } });
+      all.push(common.event_id);
+    }
     const exec = begun.get(common.labels.event_id);
     if (operation === "exit" && exec) exec.exit_code = exit_code;
   }
-  const ended = [...begun.values()].filter((each): each is RecordedCommand => each.exit_code !== undefined);
-  if (ended.length > 0 && ended.length <= COMMANDS_MAX) return ended;
+  const steps: RecordedSteps["steps"] = [];
+  let commands = 0, end = 0, files = 0;
+  for (const each of all) {
+    if (typeof each !== "string") {
+      steps.push({ file: each });
+      files++;
+      continue;
+    }
+    const { exit_code, ...program } = begun.get(each)!;
+    if (exit_code === undefined) continue;
+    steps.push({ command: { ...program, exit_code } });
+    if (program.isOwn) continue;
+    commands++;
+    end = steps.length;
+  }
+  if (commands > 0 && commands <= COMMANDS_MAX && files <= FILES_MAX) {
+    return { steps: steps.slice(0, end), commands };
+  }
   throw new SbxError(
     "learn.commands",
-    ended.length === 0
+    commands === 0
       ? "the session has no program that sbx ran to its end"
-      : `the session ran ${ended.length} programs; at most ${COMMANDS_MAX} are run again`,
+      : `the session ran ${commands} programs and brought ${files} files in; at most ${COMMANDS_MAX} and ${FILES_MAX} are repeated`,
     { hint: "record a session for this: sbx create NAME, and one sbx exec for each step" },
+  );
+}
+
+/** The file that an event brought in. @throws {SbxError} `learn.not_repeatable` */
+function broughtFile({ common, file, decision }: LabEvent): RecordedFile | undefined {
+  const { kind, mode, blake3, live, snapshot, client } = common.labels;
+  if (file?.activity.operation !== "import" || (decision !== undefined && decision !== "allow")) {
+    return undefined;
+  }
+  const { path } = file.activity;
+  // Files of keys, which every VM gets.
+  if (client === "sbx-service" && !path.startsWith(`${GUEST_WORKSPACE}/`)) return undefined;
+  if (kind === "folder") return { path, kind };
+  if ((kind === "file" || kind === "link") && blake3 !== undefined) {
+    return { path, kind, ...mode !== undefined && { mode }, blake3 };
+  }
+  throw new SbxError(
+    "learn.not_repeatable",
+    live !== undefined
+      ? `the session had the folder "${live}" of this host itself`
+      : snapshot !== undefined
+      ? `the session restored the snapshot ${snapshot}`
+      : `the record of an earlier version of sbx does not show how "${path}" was brought in`,
+    {
+      hint:
+        "record another session: sbx create NAME --from-dir DIR, and one sbx exec for each step; or learn without --minimise",
+    },
   );
 }
 

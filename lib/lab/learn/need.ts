@@ -225,9 +225,28 @@ function model(event: Event): Need | undefined {
   };
 }
 
+/**
+ * Test on the mark of sbx's own programs for repositories and folders, which the host gives by their text, also
+ * in the guest's reports. One rule allows them with any arguments, and no other shell.
+ */
+export const OWN_PROGRAMS = "has(common.labels.repository)";
+
 function process(event: Event): Need | undefined {
   if (!event.process) return undefined;
   const { activity } = event.process;
+  if (event.common.labels.repository !== undefined) {
+    return {
+      slug: slug("run", "repositories"),
+      label: "programs of sbx push, diff and pull",
+      tests: ['process.activity.operation == "exec"', OWN_PROGRAMS],
+      value: "",
+      open: "every repository and folder of the VM",
+      other: {
+        ...event,
+        process: { activity: { ...activity, argv: [...activity.argv, "sbx-witness"] } },
+      },
+    };
+  }
   const { executable, argv } = activity;
   const by = ['process.activity.operation == "exec"', is("common.actor", event.common.actor)];
   const who = event.common.actor === "host" ? "of the host" : "of the VM";

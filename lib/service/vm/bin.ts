@@ -1,6 +1,7 @@
 /**
  * Deleted VMs, kept for a day where the disk has room (docs/design/contracts/02-http.md §2, "Deleted VMs").
  */
+import { isTrial } from "../../config/profile/mod.ts";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import type { DeletedVm } from "../../client/api/mod.ts";
@@ -67,7 +68,7 @@ export class Bin {
 
   /** True if a VM would be kept: one of a person whose files are whole, on a disk with room. */
   async takes({ record, damaged }: Pick<Vm, "record" | "damaged">): Promise<boolean> {
-    if (record.parent || damaged) return false;
+    if (record.parent || damaged || isTrial(record)) return false;
     if (await this.#hasRoom()) return true;
     await this.sweep();
     return await this.#hasRoom();
