@@ -9,9 +9,10 @@ import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "..
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";
-import { FINDING_OUTCOMES, SEVERITIES } from "../../../lib/event/mod.ts";
+import { FINDING_OUTCOMES, SEVERITIES, type Severity } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { ACROSS_OPTIONS, exitCode, fetchFindings, isAcross } from "./across.ts";
+import { readPeriod } from "./event_query.ts";
 import { formatJson, note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
 
@@ -67,7 +68,7 @@ const EXCEPT: Command = {
 
 const LIST: Command = {
   name: "findings list",
-  usage: "NAME [--all] [--json] | --all|--profile ID|--vm NAME [--severity WORD] [--since TIME]",
+  usage: "NAME|--all|--profile ID|--vm NAME [--severity WORD] [--decision WORD] [--since TIME] [--json]",
   summary: "list the findings of detections and rules in a session",
   notes: [
     "Works also after the VM was deleted. The word list may be left out.",
@@ -96,7 +97,11 @@ const LIST: Command = {
   ],
   words: { min: 0, max: 1 },
   completes: ["vms"],
-  examples: ["sbx findings demo", "sbx findings --all --severity high --since 2h --fail-on-match"],
+  examples: [
+    "sbx findings demo",
+    "sbx findings demo --severity high",
+    "sbx findings --all --severity high --since 2h --fail-on-match",
+  ],
   run: list,
 };
 
@@ -141,16 +146,17 @@ export const command: CommandGroup = {
 
 async function list(args: Arguments): Promise<number> {
   if (args.words.length === 0) return await listOfAll(args);
-  const across = ["profile", "vm", "since", "until", "severity", "decision", "fail-on-match"];
-  const given = across.find((name) => args.has(name));
+  const given = ["profile", "vm"].find((name) => args.has(name));
   if (given !== undefined) {
     throw usageError(LIST, `--${given} is about many sessions`, "leave NAME out, or give it as --vm NAME");
   }
+  const passes = passesOf(args, await readPeriod(args));
   const path = `/sessions/${segment(args.words[0])}/findings`;
-  const { findings } = await (await connect()).json<FindingList>("GET", path);
+  const found = await (await connect()).json<FindingList>("GET", path);
+  const findings = found.findings.filter(passes);
   if (args.has("json")) {
     await printJson({ findings });
-    return 0;
+    return exitCode(args, findings.length, []);
   }
   const shown = args.has("all") ? findings : findings.filter(isOpen);
   const left = findings.length - shown.length;
@@ -160,7 +166,19 @@ async function list(args: Arguments): Promise<number> {
     await print(table(["TIME", ...COLUMNS, "COUNT", "SUBJECT"], rows));
   }
   if (left > 0) note(`${count(left, "finding")} closed or excepted: --all shows them`);
-  return 0;
+  return exitCode(args, shown.length, []);
+}
+
+/** The test of one session's findings, as the service tests findings of many. */
+export function passesOf(
+  args: Pick<Arguments, "text">,
+  { since = -Infinity, until = Infinity }: { since?: number; until?: number },
+): (finding: Pick<ListedFinding, "severity" | "decision" | "timestamp_unix_ms">) => boolean {
+  const least = SEVERITIES.indexOf((args.text("severity") ?? SEVERITIES[0]) as Severity);
+  const outcome = args.text("decision");
+  return ({ severity, decision, timestamp_unix_ms: time = 0 }) =>
+    SEVERITIES.indexOf(severity) >= least && (outcome === undefined || decision?.outcome === outcome) &&
+    time >= since && time < until;
 }
 
 async function listOfAll(args: Arguments): Promise<number> {
