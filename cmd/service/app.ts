@@ -89,7 +89,7 @@ export function makeApp(service: Service): Hono {
     give: (provider) => giveKeyFiles({ home, vms: supervisor.alive(), parts }, provider),
   });
   routeLogins(app, home, service);
-  routeAcross(app, service);
+  routeAcross(app, service, findLedger);
   routeRecords(app, service, findLedger);
   routeDetection(app, service.activeDetections, service.triage, findLedger);
   routeSockets(app, supervisor, notices);

@@ -47,6 +47,7 @@ export {
   findingsAcross,
   isChosen,
   mayHave,
+  overviewOf,
   readAcross,
   type RecordedSession,
   type SessionChoice,

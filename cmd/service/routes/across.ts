@@ -8,14 +8,17 @@ import {
   countAcross,
   findingsAcross,
   type FindingTriage,
+  type LedgerFinder,
   isChosen,
   makeReport,
   mayHave,
+  overviewOf,
   readAcross,
   type SessionChoice,
   type Sessions,
 } from "../../../lib/service/mod.ts";
 import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
+import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Most sessions of a home that questions are about (docs/design/contracts/14-limits.md §14). */
@@ -27,11 +30,13 @@ const LISTED_MAX = 1000;
 /** Routes of questions over the records of all sessions. */
 export function routeAcross(
   app: Hono,
-  { home, sessions, triage }: {
+  { home, sessions, triage, registry }: {
     home: Home;
+    registry: { all(): { record: { id: string } }[] };
     sessions: Pick<Sessions, "list">;
     triage: Pick<FindingTriage, "list">;
   },
+  findLedger: LedgerFinder,
 ): void {
   const chosen = async (choice: SessionChoice) =>
     chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
@@ -55,6 +60,10 @@ export function routeAcross(
     async ({ query: { profile, vm, step, ...conditions } }) =>
       await countAcross(await chosen({ profile, vm }), conditions, step),
   );
+  handle(app, sessionRoutes.overview, async ({ query }) => {
+    const vms = new Set(registry.all().map(({ record }) => record.id));
+    return await overviewOf(await chosen({}), vms, query);
+  });
   handle(
     app,
     policyRoutes.pastAsks,
@@ -71,18 +80,35 @@ export function routeAcross(
         (ledger, limit) => triage.list(ledger, limit),
       ),
   );
-  // One after another: each reads every record.
+  // One after another: each reads whole records.
   let last: Promise<unknown> = Promise.resolve();
+  const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
+    const made = last.catch(ignore("its own caller has the failure")).then(work);
+    last = made;
+    return await made;
+  };
   handle(app, reportRoutes.make, async ({ query: { profile, vm, ...terms } }) => {
     const sessionsOf = await chosen({ profile, vm });
     const key = await readMachineKey(home);
-    const made = last.catch(ignore("its own caller has the failure")).then(() =>
+    return await inTurn(() =>
       makeReport(sessionsOf, terms, {
         findings: (ledger, limit) => triage.list(ledger, limit),
         checkSeal: (seal) => checkSeal(seal, key ? [key] : [], false),
       })
     );
-    last = made;
-    return await made;
+  });
+  handle(app, sessionRoutes.verify, async ({ params }) => {
+    const ledger = await findLedger(params.id);
+    const key = await readMachineKey(home);
+    const { ok, events, sealed, signed_by, first_bad } = await inTurn(() =>
+      verifyLedger(ledger, undefined, (seal) => checkSeal(seal, key ? [key] : [], false))
+    );
+    return {
+      ok,
+      events,
+      sealed,
+      ...(signed_by && { signed_by: { id: signed_by.id, trusted: signed_by.trusted } }),
+      ...(first_bad && { first_bad }),
+    };
   });
 }

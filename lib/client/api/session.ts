@@ -44,6 +44,7 @@ export const AcrossQuery = EventsQuery.extend(choice);
 /** Shortest and longest step of counts, in `ms`. */
 const [STEP_MIN, STEP_MAX] = [1000, 7 * 24 * 3600 * 1000];
 const STEP = 3600 * 1000;
+const MINUTE = 60 * 1000;
 
 export const EventCountsQuery = AcrossQuery.omit({ cursor: true, limit: true, order: true }).extend({
   step: z.coerce.number().int().min(STEP_MIN).max(STEP_MAX).default(STEP).describe(
@@ -63,6 +64,35 @@ export const EventCounts = z.object({
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
 }).openapi("EventCounts");
 export type EventCounts = z.infer<typeof EventCounts>;
+
+export const OverviewQuery = z.object({
+  since: z.coerce.number().int().min(0).describe("begin of the counts of each VM, unix milliseconds"),
+  today: z.coerce.number().int().min(0).describe("begin of the counts of all sessions, unix milliseconds"),
+  step: z.coerce.number().int().min(STEP_MIN).max(STEP_MAX).default(MINUTE).describe(
+    "milliseconds of a step; steps begin at multiples of it",
+  ),
+});
+
+export const Overview = z.object({
+  today: z.object({ events: z.int(), denied: z.int() }).describe(
+    "events of all sessions, of deleted VMs too",
+  ),
+  vms: z.array(z.object({
+    id: z.string(),
+    steps: z.array(z.object({
+      at_unix_ms: z.int().describe("begin of the step"),
+      events: z.int(),
+      denied: z.int(),
+      asked: z.int().describe("that still wait for an answer"),
+    })).describe("oldest first; steps without an event are left out"),
+    last: z.record(z.string(), z.unknown()).optional().describe("the newest event"),
+    calls: z.int().describe("of models, that were answered"),
+    cost_micros: z.int().describe("millionths of a US dollar"),
+    unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
+  })).describe("of VMs that exist and have a record"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("Overview");
+export type Overview = z.infer<typeof Overview>;
 
 export const AcrossEvents = z.object({
   events: z.array(z.record(z.string(), z.unknown())).describe(
@@ -131,6 +161,22 @@ export const CostReport = z.object({
 }).openapi("CostReport");
 export type CostReport = z.infer<typeof CostReport>;
 
+export const SessionVerification = z.object({
+  ok: z.boolean(),
+  events: z.int().describe("valid events, counted from the first"),
+  sealed: z.boolean().describe("its end is proven too"),
+  signed_by: z.object({
+    id: z.string(),
+    trusted: z.boolean().describe("the key is this machine's"),
+  }).optional().describe("absent: the seal is not signed"),
+  first_bad: z.object({
+    reason: z.string(),
+    event_id: z.string().optional(),
+    sequence: z.int().optional(),
+  }).optional().describe("the first problem"),
+}).openapi("SessionVerification");
+export type SessionVerification = z.infer<typeof SessionVerification>;
+
 export const RemovedSession = z.object({
   id: z.string(),
   name: z.string().describe("of its VM"),
@@ -146,6 +192,13 @@ export const sessionRoutes = {
     tags: ["session"],
     request: { params: VmParam },
     responses: answers("the record that was removed; its tombstone stays in the register", RemovedSession),
+  }),
+  verify: createRoute({
+    method: "get",
+    path: "/sessions/{id}/verify",
+    tags: ["session"],
+    request: { params: VmParam },
+    responses: answers("whether the record is as it was recorded, as sbx verify says", SessionVerification),
   }),
   costs: createRoute({
     method: "get",
@@ -174,6 +227,13 @@ export const sessionRoutes = {
     tags: ["session"],
     request: { query: EventCountsQuery },
     responses: answers("how many events happened when, by family and decision", EventCounts),
+  }),
+  overview: createRoute({
+    method: "get",
+    path: "/sessions/overview",
+    tags: ["session"],
+    request: { query: OverviewQuery },
+    responses: answers("counts, the newest event and costs of each VM, in one answer", Overview),
   }),
   findingsAcross: createRoute({
     method: "get",

@@ -210,6 +210,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     });
     routeAcross(app, {
       home,
+      registry: { all: () => sessions.slice(0, 2).map(({ id }) => ({ record: { id } })) },
       sessions: { list: () => Promise.resolve(sessions) },
       triage: {
         list: (ledger) => {
@@ -218,7 +219,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
           return Promise.resolve([finding(10 - at, "high"), finding(20 - at, "low")] as never);
         },
       },
-    });
+    }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
     const get = async (path: string) => await (await app.request(path)).json();
     const { events } = await get("/sessions/events?limit=3&grep=b%20");
     assertEquals(events.map(({ vm }: { vm: string }) => vm), ["b", "b", "b"]);
@@ -231,6 +232,30 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     assertEquals(counted.steps.map(({ at_unix_ms }: { at_unix_ms: number }) => at_unix_ms - START), [
       ...[2000, 4000, 8000],
     ]);
+    const overview = await get(`/sessions/overview?since=${START + 4000}&today=${START + 8000}&step=1000`);
+    assertEquals(overview.unreadable, []);
+    // Deleted VMs count for the day, and have no row.
+    assertEquals(overview.today, { events: 2, denied: 0 });
+    assertEquals(
+      overview.vms.map((
+        { steps, last, calls }: {
+          steps: { at_unix_ms: number }[];
+          last: Parameters<typeof commands>[0][0];
+          calls: 0;
+        },
+      ) => [steps.map(({ at_unix_ms }) => at_unix_ms - START), ...commands([last]), calls]),
+      [[[4000, 5000, 9000], "a 9", 0], [[4000, 8000], "b 8", 0]],
+    );
+    assertEquals(await get(`/sessions/${idOf(0)}/verify`), { ok: true, events: 4, sealed: true });
+    const damaged = sessionPaths(home, idOf(2)).ledger;
+    const bytes = await Deno.readFile(damaged);
+    await Deno.writeFile(damaged, bytes.fill(0, 0, 16));
+    const verified = await get(`/sessions/${idOf(2)}/verify`);
+    assertEquals([verified.ok, typeof verified.first_bad.reason], [false, "string"]);
+    await Deno.writeFile(damaged, await Deno.readFile(sessionPaths(home, idOf(0)).ledger));
+    // A record in the place of another one.
+    assertEquals((await get(`/sessions/${idOf(2)}/verify`)).ok, false);
+    assertEquals((await app.request("/sessions/overview?since=1")).status >= 400, true);
     assertEquals((await get("/asks/history")).asks, []);
     const listed = async (query: string) =>
       (await get(`/sessions/list${query}`)).sessions.map(({ name }: { name: string }) => name);

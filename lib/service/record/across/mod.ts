@@ -3,4 +3,5 @@ export { asksAcross } from "./asks.ts";
 export { countAcross } from "./counts.ts";
 export { findingsAcross } from "./findings.ts";
 export { type AcrossEvent, type AcrossPage, mayHave, readAcross, type RecordedSession } from "./merge.ts";
+export { overviewOf, type OverviewTerms } from "./overview.ts";
 export { chooseSessions, isChosen, type SessionChoice } from "./select.ts";

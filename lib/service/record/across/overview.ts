@@ -1,0 +1,86 @@
+/** One answer for a home page: an hour of counts, the newest event and the costs of each VM. */
+import { SbxError } from "../../../base/error/mod.ts";
+import type { Overview } from "../../../client/api/mod.ts";
+import { countEvents, readCosts, readEvents } from "../../../ledger/read/mod.ts";
+import { countAcross } from "./counts.ts";
+import { mayHave, type RecordedSession } from "./merge.ts";
+
+/** Records that are read at a time: each opens its database. */
+const AT_ONCE = 4;
+
+/** Begin of the counts of each VM and of the day, unix `ms`, and the `ms` of a step. */
+export interface OverviewTerms {
+  since: number;
+  step: number;
+  today: number;
+}
+
+/**
+ * Reads the overview of a home.
+ *
+ * @param sessions all of them: deleted VMs count for the day
+ * @param vms ids of the VMs that have a row
+ */
+export async function overviewOf(
+  sessions: readonly RecordedSession[],
+  vms: ReadonlySet<string>,
+  { since, step, today }: OverviewTerms,
+): Promise<Overview> {
+  const rows: Overview["vms"] = [];
+  const unreadable = new Set<string>();
+  const waiting = sessions.filter(({ id }) => vms.has(id));
+  const work = async () => {
+    for (let session = waiting.shift(); session; session = waiting.shift()) {
+      try {
+        rows.push(await rowOf(session, since, step));
+      } catch (error) {
+        // A session without a boot has no ledger, and nothing that could be missing.
+        if (!(error instanceof SbxError && error.code === "ledger.not_found")) unreadable.add(session.id);
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  const day = await countAcross(sessions, { since: today }, DAY_MS);
+  for (const id of day.unreadable) unreadable.add(id);
+  const sum = (of: "events" | "denied") => day.steps.reduce((all, counts) => all + counts[of], 0);
+  return {
+    today: { events: sum("events"), denied: sum("denied") },
+    vms: rows.sort((a, b) => a.id < b.id ? -1 : 1),
+    unreadable: [...unreadable],
+  };
+}
+
+/** One step of the day's counts, `ms`: they are added up. */
+const DAY_MS = 24 * 3600 * 1000;
+
+async function rowOf(
+  session: RecordedSession,
+  since: number,
+  step: number,
+): Promise<Overview["vms"][number]> {
+  const { id, ledger } = session;
+  const steps = new Map<number, { at_unix_ms: number; events: number; denied: number; asked: number }>();
+  if (mayHave(session, { since })) {
+    await countEvents(ledger, { since }, step, ({ at, decision, events }) => {
+      const row = steps.get(at) ?? { at_unix_ms: at, events: 0, denied: 0, asked: 0 };
+      row.events += events;
+      if (decision === "block") row.denied += events;
+      if (decision === "ask") row.asked += events;
+      steps.set(at, row);
+    });
+  }
+  const [{ events: [last] }, models] = await Promise.all([
+    readEvents(ledger, { order: "newest", limit: 1 }),
+    readCosts(ledger),
+  ]);
+  const total = (of: "calls" | "cost_micros" | "unpriced_calls") =>
+    models.reduce((all, model) => all + model[of], 0);
+  return {
+    id,
+    steps: [...steps.values()].sort((a, b) => a.at_unix_ms - b.at_unix_ms),
+    ...(last && { last: last as unknown as Record<string, unknown> }),
+    calls: total("calls"),
+    cost_micros: total("cost_micros"),
+    unpriced_calls: total("unpriced_calls"),
+  };
+}
