@@ -50,6 +50,9 @@ export type FindingView = z.infer<typeof FindingView>;
 
 export const RuleList = z.object({
   rules: z.array(RuleView),
+  editable: z.array(z.string()).describe(
+    "ids of the rules that a person may change: the profile's own, or the ones added to a built-in one",
+  ),
   lints: z.array(LintView),
   vms: z.array(ProfileInForce.extend({ id: z.uuid(), name: z.string() })).describe(
     "running VMs of the profile; an outdated one enforces other rules than these",

@@ -60,6 +60,11 @@ export class Rules {
     return [...corp.rules, ...profile.rules];
   }
 
+  /** Ids of the rules that a person may change. @throws {SbxError} `profile.not_found` */
+  async editable(profileId: string): Promise<string[]> {
+    return Object.keys(editable(await loadProfile(this.home, profileId)));
+  }
+
   /** Policy of a VM that would boot now. */
   async policyOf(profileId: string): Promise<Policy> {
     return await this.#compile(await loadProfile(this.home, profileId));
