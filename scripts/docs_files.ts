@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { Enrolment, HomeCertificate } from "../lib/fleet/enrolment/mod.ts";
+import { LogEntry, Witness } from "../lib/fleet/log/mod.ts";
 import { SegmentHeader } from "../lib/fleet/segment/schema.ts";
 import { ReportBody } from "../lib/fleet/ship/report.ts";
 import { AggregatorDefinition } from "../lib/mcp/definition.ts";
@@ -30,6 +31,8 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["ServerDefinition", AggregatorDefinition, "An MCP server as the aggregator gets it"],
   ["SegmentHeader", SegmentHeader, "Payload of a fleet segment's envelope"],
   ["FleetEnrolment", Enrolment, "`fleet/machine.json` beside corp.toml"],
+  ["FleetLogEntry", LogEntry, "Payload of a line of a store's `log/entries.jsonl`"],
+  ["FleetWitness", Witness, "`fleet/witness.json` of a home"],
   ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
 ];
 

@@ -189,6 +189,7 @@ export const fleetVerify: Command = {
         );
         for (const problem of problems) await print(`  ${problem}`);
       }
+      for (const problem of check.problems) await print(`store: ${problem}`);
       await print(
         `${check.ok ? "ok" : "NOT OK"}: ${count(check.events, "event")} of ${
           count(check.machines.length, "machine")

@@ -298,11 +298,17 @@ async function status(args: Arguments): Promise<number> {
       ["differ from the collector", forked.join(" ") || undefined],
       ["refused", refused.join(" ") || undefined],
       ["lost", lost ? String(lost) : undefined],
+      [
+        "log of the store",
+        now.witness &&
+        (now.witness.problem ?? `${count(now.witness.size, "entry", "entries")}, seen ${now.witness.at}`),
+      ],
       ["error", now.error ?? undefined],
     ]));
   }
   if (bundle && !args.has("json")) await print(pairs(bundlePairs(bundle)));
-  const isSent = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0;
+  const isSent = !now || now.error === null && now.sessions.behind + now.sessions.forked.length === 0 &&
+      now.witness?.problem === undefined;
   return isSent && !(bundle && isBad(bundle)) ? 0 : 1;
 }
 

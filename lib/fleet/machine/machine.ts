@@ -9,6 +9,7 @@ import { readHeads } from "../../ledger/read/mod.ts";
 import { namesIn } from "../store.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import type { Register } from "../register/mod.ts";
+import { readWitness, type Witness, witnessLog } from "../log/mod.ts";
 import { type BodyGrant, SESSION_ID } from "../segment/mod.ts";
 import {
   type Authorize,
@@ -249,16 +250,37 @@ export class FleetMachine {
         : await readHeads(this.#ledger(session_id)).catch(() => undefined);
       if (heads) rows.push({ session_id, heads, running: isRunning(session_id) });
     }
+    const witness = await this.#witness();
     await this.#shipper.report({
       kind: "alive",
       sbx: version,
       sessions: rows,
       ...(in_force && { in_force }),
       ...(register && { register }),
+      ...(witness && { witness }),
     });
     this.#aliveAt = performance.now();
     this.#told = told;
     this.#toldSessions = new Set(sessions);
+  }
+
+  /** Follows the log of the collector's store. @returns the state that was seen */
+  async #witness(): Promise<{ size: number; root: string } | undefined> {
+    const { home, target } = this.#options;
+    if (!target.log) return undefined;
+    const { folder } = fleetPaths(home);
+    try {
+      const seen = await witnessLog(folder, target.name, (seen) => target.log!(seen));
+      this.#status.witness = seen && statusOf(seen);
+    } catch (cause) {
+      // A log that cannot be followed is a problem of its own, and keeps no report from the collector.
+      const { message } = asSbxError(cause, "reading the log of the collector");
+      const before = await readWitness(folder, target.name).catch(() => undefined);
+      if (before) this.#status.witness = { ...statusOf(before), problem: before.problem?.detail ?? message };
+      else log.warn(message);
+    }
+    const { size = 0, root } = this.#status.witness ?? {};
+    return size > 0 ? { size, root: root! } : undefined;
   }
 
   /** Finds ledgers deleted, by this program or by other means, before all rows were sent. */
@@ -391,6 +413,19 @@ export interface FleetStatus {
     lost: number;
   };
   shipped: { events: number; segments: number; bytes: number };
+  /** the log of the collector's store, as this home saw it last */
+  witness?: {
+    size: number;
+    root: string;
+    /** ISO 8601 */
+    at: string;
+    /** a later state does not follow it: the store was rewritten */
+    problem?: string;
+  };
+}
+
+function statusOf({ size, root, at, problem }: Witness): FleetStatus["witness"] & object {
+  return { size, root, at, ...(problem && { problem: problem.detail }) };
 }
 
 /** Files of shipping below a home. */

@@ -8,6 +8,7 @@ import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
 import { FIRST, namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
+import { type LogEntry, readLog, recordHash, type Tree } from "../log/mod.ts";
 import { endOf, keyOf, listMachines, type Machine, type MachineEnd } from "./machines.ts";
 import { readProblems } from "./receiver.ts";
 
@@ -39,6 +40,10 @@ export interface MachineCheck {
 
 export interface FleetCheck {
   ok: boolean;
+  /** the log of the store; absent: it has none */
+  log?: { size: number; root: string };
+  /** of the store itself, one line each */
+  problems: string[];
   machines: MachineCheck[];
   events: number;
 }
@@ -46,11 +51,15 @@ export interface FleetCheck {
 /** @param onSession callback after each session, for a progress bar */
 export async function checkFleet(dir: string, onSession?: () => void, now = Date.now()): Promise<FleetCheck> {
   const machines: MachineCheck[] = [];
+  const logged = await readLog(dir);
   const all = await listMachines(dir);
   const homes = new Set(all.flatMap(({ of }) => of === undefined ? [] : [of]));
   for (const machine of all) {
-    machines.push(await checkMachine(dir, machine, homes, now, onSession));
+    const check = await checkMachine(dir, machine, homes, now, onSession);
+    check.problems.push(...await checkWitness(dir, machine, logged.tree));
+    machines.push(check);
   }
+  const problems = [...logged.problems, ...await checkMachines(dir, all, logged.entries)];
   const strangers = (await namesIn(storePaths(dir).segments)).filter((id) =>
     !machines.some(({ machine_id }) => machine_id === id)
   );
@@ -64,13 +73,60 @@ export async function checkFleet(dir: string, onSession?: () => void, now = Date
     });
   }
   return {
-    ok: machines.every(({ problems }) => problems.length === 0),
+    ok: problems.length === 0 && machines.every(({ problems }) => problems.length === 0),
+    ...(logged.key && { log: { size: logged.tree.size, root: logged.tree.root() } }),
+    problems,
     machines,
     events: machines.reduce(
       (sum, { sessions }) => sessions.reduce((part, { events }) => part + events, sum),
       0,
     ),
   };
+}
+
+/** Compares the machines of a store with its log. A store from before the log has no entries. */
+async function checkMachines(
+  dir: string,
+  machines: readonly Machine[],
+  entries: readonly LogEntry[],
+): Promise<string[]> {
+  const there = new Map(machines.map((machine) => [machine.machine_id, machine]));
+  const records = new Map(
+    entries.flatMap((entry) => "record" in entry ? [[entry.machine_id, entry] as const] : []),
+  );
+  const problems: string[] = [];
+  for (const [id, { number, at, record }] of records) {
+    const machine = there.get(id);
+    if (!machine) problems.push(`machine ${id} was taken out: entry ${number} of the log, ${at}, has it`);
+    else if (recordHash(machine) !== record) {
+      problems.push(`the file of machine ${id} was changed after entry ${number} of the log, ${at}`);
+    }
+  }
+  for (const entry of entries) {
+    if (entry.kind === "ended" && there.has(entry.machine_id) && !await endOf(dir, entry.machine_id)) {
+      problems.push(
+        `the end of machine ${entry.machine_id} was taken back: it was ${entry.end} on ${entry.at}`,
+      );
+    }
+  }
+  if (entries.length === 0) return problems;
+  for (const id of there.keys()) {
+    if (!records.has(id)) problems.push(`machine ${id} was put in: the log has no entry of it`);
+  }
+  return problems;
+}
+
+/** Compares the state of the log that a machine saw with the log. */
+async function checkWitness(dir: string, { machine_id }: Machine, tree: Tree): Promise<string[]> {
+  const { body } = await readReport(reportPath(dir, machine_id, { kind: "alive" })) ?? {};
+  const seen = body?.kind === "alive" ? body.witness : undefined;
+  if (!seen) return [];
+  if (seen.size > tree.size) {
+    return [`log of the store: this machine saw ${seen.size} entries, and there are ${tree.size}`];
+  }
+  return tree.root(seen.size) === seen.root
+    ? []
+    : [`log of the store: this machine saw other entries before number ${seen.size + 1}`];
 }
 
 async function checkMachine(

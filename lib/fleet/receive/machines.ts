@@ -10,6 +10,7 @@ import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store.ts";
 import { openHomeCertificate } from "../enrolment/mod.ts";
+import { StoreLog } from "../log/mod.ts";
 import { Label, takePlace, termsOf, TokenText } from "./tokens.ts";
 
 /** A machine's request to enrol. */
@@ -28,6 +29,8 @@ export const Machine = z.strictObject({
   enrolled_at: z.iso.datetime(),
   /** of a home: the machine that certified it */
   of: z.string().regex(HEX64).optional(),
+  /** random: the log of the store has the hash of this file, from which the name cannot be guessed */
+  salt: z.string().regex(/^[0-9a-f]{32}$/).optional(),
 });
 export type Machine = z.infer<typeof Machine>;
 
@@ -57,7 +60,11 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
   await requireInFleet(dir, machine_id);
   // The same key again is the same machine: it lost its own note of it.
   const known = await findMachine(dir, machine_id);
-  if (known) return sameName(known, name);
+  if (known) {
+    sameName(known, name);
+    await logMachine(dir, known);
+    return known;
+  }
   const release = await reserveName(dir, name, machine_id);
   try {
     await takePlace(dir, token, terms, machine_id);
@@ -72,12 +79,25 @@ export async function enrol(dir: string, request: unknown, now = Date.now()): Pr
     name,
     ...(terms.team !== undefined && { team: terms.team }),
     enrolled_at: new Date(now).toISOString(),
+    salt: newSalt(),
   };
   const text = new TextEncoder().encode(JSON.stringify(machine, null, 2) + "\n");
-  if (await keepFile(machinePath(dir, machine_id), text)) return machine;
+  if (await keepFile(machinePath(dir, machine_id), text)) {
+    await logMachine(dir, machine);
+    return machine;
+  }
   const first = (await findMachine(dir, machine_id))!;
   if (first.name !== name) await release();
   return sameName(first, name);
+}
+
+function newSalt(): string {
+  return crypto.getRandomValues(new Uint8Array(16)).toHex();
+}
+
+/** Notes a machine in the log of the store, once. @throws {SbxError} `fleet.log.damaged`, `fleet.store.unavailable` */
+async function logMachine(dir: string, machine: Machine): Promise<void> {
+  await StoreLog.of(dir).enrolled(machine, () => listMachines(dir));
 }
 
 /** A machine has one name: with a second one it would keep that from others. @throws {SbxError} `fleet.machine.name` */
@@ -119,7 +139,10 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
   if (key.id !== home_id) throw new SbxError("fleet.home.invalid", "the certificate is of another key");
   await requireInFleet(dir, home_id);
   const known = await findMachine(dir, home_id);
-  if (known) return known;
+  if (known) {
+    await logMachine(dir, known);
+    return known;
+  }
   const home = Machine.parse({
     schema: "sbx.fleet-machine.v1",
     machine_id: home_id,
@@ -128,9 +151,13 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
     ...(parent.team !== undefined && { team: parent.team }),
     enrolled_at: new Date(now).toISOString(),
     of: machine_id,
+    salt: newSalt(),
   });
   await keepFile(machinePath(dir, home_id), new TextEncoder().encode(`${JSON.stringify(home, null, 2)}\n`));
-  return home;
+  // Of two requests at once, one has the file.
+  const kept = (await findMachine(dir, home_id))!;
+  await logMachine(dir, kept);
+  return kept;
 }
 
 /** A label, whatever the machine says that its user is: a file with another name would make the store unreadable. */
@@ -216,6 +243,8 @@ export async function endMachine(
     if (before?.kind === "revoked" || before?.kind === end.kind) return;
     const text = JSON.stringify(MachineEnd.parse({ ...end, at: new Date().toISOString() }));
     await writeAtomic(endPath(dir, each.machine_id), `${text}\n`);
+    await logMachine(dir, each);
+    await StoreLog.of(dir).append({ kind: "ended", machine_id: each.machine_id, end: end.kind });
     ended.push(each);
   };
   // It first: from then on it certifies no home that the list would lack.

@@ -1,5 +1,5 @@
 /**
- * HTTP of a receiver: three routes, each of which reads a bounded body of a possibly hostile machine. No
+ * HTTP of a receiver: a few routes, each of which reads a bounded body of a possibly hostile machine. No
  * body is read before its head proves an enrolled machine.
  */
 import { join } from "node:path";
@@ -7,7 +7,6 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, errorBody, ignore, SbxError, statusOf } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { SEGMENT_BYTES_MAX } from "../segment/mod.ts";
 import { openUpload, type Upload } from "../ship/mod.ts";
 import { Front } from "./front.ts";
 import { enrol, enrolHome, type Machine } from "./machines.ts";
@@ -15,10 +14,19 @@ import { Receiver } from "./receiver.ts";
 import { Blake3 } from "../../base/hash/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import { storePaths } from "../store.ts";
+import { z } from "zod";
+import { StoreLog } from "../log/mod.ts";
+import { HEX64, SEGMENT_BYTES_MAX } from "../segment/mod.ts";
+import { formatPublicKey } from "../../release/signing/mod.ts";
 
 /** Largest report and largest request of enrolment, in `bytes`. */
 const REPORT_BYTES_MAX = 4 * 1024 * 1024;
 const ENROL_BYTES_MAX = 4096;
+/** Largest question for the log, in `bytes`. */
+const LOG_BYTES_MAX = 1024;
+
+/** State of the log that a machine saw last; size 0: none. */
+const Seen = z.strictObject({ size: z.int().min(0), root: z.string().regex(HEX64) });
 /** Time for the body of an enrolment, in `ms`. */
 const ENROL_MS = timeLimit(10_000);
 /**
@@ -93,6 +101,20 @@ export async function serveFleet(
       await take(request, REPORT_BYTES_MAX, (bytes) => receiver.report(bytes, signerOf(bytes)));
       return Response.json({ kept: true }, { status: 201 });
     },
+    "POST /v1/log": async (request) => {
+      const { size, root, proof, signed } = await take(
+        request,
+        LOG_BYTES_MAX,
+        (bytes) => StoreLog.of(dir).signedAnswer(parseSeen(bytes)),
+      );
+      return Response.json({
+        size,
+        root,
+        ...(proof && { proof }),
+        head: signed!.head,
+        key: formatPublicKey(signed!.key),
+      });
+    },
     "POST /v1/machines": (request) => enrolling(request, (body) => enrol(dir, body)),
     "POST /v1/homes": (request) => enrolling(request, (body) => enrolHome(dir, body)),
     "GET /healthz": () => Promise.resolve(new Response("ok\n")),
@@ -153,6 +175,15 @@ export function signerOf(bytes: Uint8Array): string {
     return String(JSON.parse(new TextDecoder().decode(bytes)).signatures[0].keyid);
   } catch (cause) {
     throw new SbxError("fleet.report.invalid", "the report is refused: it is not signed", { cause });
+  }
+}
+
+/** @throws {SbxError} `fleet.report.invalid` */
+function parseSeen(bytes: Uint8Array) {
+  try {
+    return Seen.parse(JSON.parse(new TextDecoder().decode(bytes)));
+  } catch (cause) {
+    throw new SbxError("fleet.report.invalid", "the question names no state of the log", { cause });
   }
 }
 

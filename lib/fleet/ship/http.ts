@@ -3,7 +3,10 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
-import { Heads } from "../segment/mod.ts";
+import { z } from "zod";
+import type { LogAnswer } from "../log/mod.ts";
+import { Heads, HEX64 } from "../segment/mod.ts";
+import { parsePublicKeys } from "../../release/signing/mod.ts";
 import { type PublicKey, type SigningKey, verifySignature } from "../../release/mod.ts";
 import type { Receipt, SegmentTarget } from "./target.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -12,6 +15,17 @@ import { blake3 } from "../../base/hash/mod.ts";
 const ANSWER_MS = timeLimit(60_000);
 /** Most characters read of an answer. */
 const ANSWER_MAX = 64 * 1024;
+
+const hash = z.string().regex(HEX64);
+/** A receiver's answer about its log. */
+const LogBody = z.object({
+  size: z.int().min(0),
+  root: hash,
+  /** two hashes for each doubling of the entries */
+  proof: z.array(hash).max(128).optional(),
+  head: z.string().max(4096),
+  key: z.string().max(1024),
+});
 
 /** Makes the `authorization` header of a request. */
 export type Authorize = (url: URL) => Promise<string>;
@@ -37,6 +51,21 @@ export class HttpTarget implements SegmentTarget {
     const bytes = new TextEncoder().encode(envelope);
     const { status, body } = await this.post("v1/reports", bytes, "application/vnd.dsse+json");
     if (status >= 300) throw this.#failure(status, body);
+  }
+
+  async log(seen: { size: number; root: string }): Promise<LogAnswer | undefined> {
+    const bytes = new TextEncoder().encode(JSON.stringify(seen));
+    const { status, body } = await this.post("v1/log", bytes, "application/json");
+    // A receiver from before the log.
+    if (status === 404) return undefined;
+    if (status >= 300) throw this.#failure(status, body);
+    const parsed = LogBody.safeParse(body);
+    const keys = parsed.success ? parsePublicKeys(parsed.data.key, "the collector's answer") : [];
+    if (!parsed.success || keys.length !== 1) {
+      throw new SbxError("fleet.log.invalid", `the collector ${this.name} gives no head of its log`);
+    }
+    const { head, key: _, ...rest } = parsed.data;
+    return { ...rest, signed: { head, key: keys[0] } };
   }
 
   /** Enrols a machine. @throws {SbxError} `fleet.unavailable`, `fleet.denied`, `fleet.refused` */

@@ -26,6 +26,8 @@ export const ReportBody = z.discriminatedUnion("kind", [
     in_force: z.record(z.string().max(64), z.string().max(128)).optional(),
     /** last entry of its register */
     register: z.strictObject({ number: z.int().min(1), hash: z.string().regex(HEX64) }).optional(),
+    /** state of the store's log that it saw last */
+    witness: z.strictObject({ size: z.int().min(1), root: z.string().regex(HEX64) }).optional(),
   }),
   /** an entry of its register; each is sent once, in the order of their numbers */
   z.strictObject({ kind: z.literal("register"), entry: Entry }),

@@ -4,6 +4,7 @@ import { dirname, join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { keepFile, keepFirst, reportPath, segmentName, sessionFolder } from "../store.ts";
 import { headerOf } from "../segment/mod.ts";
+import { type LogAnswer, StoreLog } from "../log/mod.ts";
 import { reportOf, slotOf } from "./report.ts";
 
 /** A collector's position in a session: `undefined` if it does not know. */
@@ -28,6 +29,8 @@ export interface SegmentTarget {
   send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt>;
   /** Delivers a signed report. @throws as `send` */
   report(envelope: string): Promise<void>;
+  /** Reads the log of the collector's store; `undefined`: it has none. @param seen the state that was seen last */
+  log?(seen: { size: number; root: string }): Promise<LogAnswer | undefined>;
   /** Closes connections that are kept open; a later call opens new ones. */
   close?(): Promise<void>;
 }
@@ -60,5 +63,10 @@ export class FolderTarget implements SegmentTarget {
     if (body.kind === "alive") await keepFirst(this.dir, machine_id, new TextEncoder().encode(envelope));
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await writeAtomic(path, envelope);
+  }
+
+  async log(seen: { size: number; root: string }): Promise<LogAnswer | undefined> {
+    const answer = await StoreLog.of(this.dir).answer(seen);
+    return answer.size === 0 && seen.size === 0 ? undefined : answer;
   }
 }

@@ -52,7 +52,7 @@ export class FleetShipping {
     const status = this.#machine?.status;
     const lines = this.#problem ? [this.#problem] : [];
     if (!status) return lines;
-    const { forked, refused, lost } = status.sessions;
+    const { sessions: { forked, refused, lost }, witness } = status;
     if (forked.length) {
       lines.push(
         `${count(forked.length, "session")} differ from what the collector has (${
@@ -65,6 +65,11 @@ export class FleetShipping {
       lines.push(`the collector refuses rows of ${count(refused.length, "session")} (${refused[0]})`);
     }
     if (lost) lines.push(`${count(lost, "ledger")} went before the collector had all rows`);
+    if (witness?.problem) {
+      lines.push(
+        `the log of the collector's store does not follow the one that was seen: ${witness.problem}`,
+      );
+    }
     return lines;
   }
 
