@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { Enrolment, HomeCertificate } from "../lib/fleet/enrolment/mod.ts";
+import { Erasure, RetentionFile } from "../lib/fleet/erase/mod.ts";
 import { LogEntry, Witness } from "../lib/fleet/log/mod.ts";
-import { SegmentHeader } from "../lib/fleet/segment/schema.ts";
+import { Redaction, SegmentHeader } from "../lib/fleet/segment/schema.ts";
 import { ReportBody } from "../lib/fleet/ship/report.ts";
 import { AggregatorDefinition } from "../lib/mcp/definition.ts";
 import { Manifest, ManifestOrigin } from "../lib/release/asset/schema.ts";
@@ -32,6 +33,9 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["SegmentHeader", SegmentHeader, "Payload of a fleet segment's envelope"],
   ["FleetEnrolment", Enrolment, "`fleet/machine.json` beside corp.toml"],
   ["FleetLogEntry", LogEntry, "Payload of a line of a store's `log/entries.jsonl`"],
+  ["FleetRedaction", Redaction, "Payload of the second line of a stored segment with erased rows"],
+  ["FleetErasure", Erasure, "Payload of `statements/<id>.json` of a store, of an erasure"],
+  ["FleetRetention", RetentionFile, "`retention.toml` of a store"],
   ["FleetWitness", Witness, "`fleet/witness.json` of a home"],
   ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
 ];

@@ -17,6 +17,10 @@ export function storePaths(dir: string) {
     reports: join(dir, "reports"),
     problems: join(dir, "problems"),
     parts: join(dir, "parts"),
+    /** findings of hunts */
+    findings: join(dir, "findings"),
+    /** signed statements of erasures and exports */
+    statements: join(dir, "statements"),
     /** bodies of uploads, until they are verified */
     incoming: join(dir, "incoming"),
   };

@@ -1,5 +1,6 @@
 /** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
+import { fleetErase, fleetExport, fleetRetain } from "./life.ts";
 import { fleetEnrol, fleetHomes } from "./enrol.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
@@ -19,6 +20,9 @@ export const group: CommandGroup = {
     fleetRetire,
     fleetRevoke,
     fleetVerify,
+    fleetErase,
+    fleetExport,
+    fleetRetain,
     fleetImport,
     fleetTables,
     fleetSchema,

@@ -247,16 +247,21 @@ function damaged(path: string, problem: string, cause?: unknown): SbxError {
   });
 }
 
+/** Key with which a store signs; `undefined`: it has none yet. */
+export async function readStoreKey(dir: string): Promise<PublicKey | undefined> {
+  return await readMachineKey({ dir: logPaths(dir).folder });
+}
+
 /** Reads and verifies a whole log. @returns entries up to the first problem; `key`: absent without a log */
 export async function readLog(
   dir: string,
 ): Promise<{ entries: LogEntry[]; tree: Tree; key?: PublicKey; problems: string[] }> {
-  const { folder, entries: path } = logPaths(dir);
+  const { entries: path } = logPaths(dir);
   const tree = new Tree();
   const entries: LogEntry[] = [];
   const text = await ifFound(Deno.readTextFile(path));
   if (text === undefined) return { entries, tree, problems: [] };
-  const key = await readMachineKey({ dir: folder });
+  const key = await readStoreKey(dir);
   if (!key) return { entries, tree, problems: ["the key of the log is missing"] };
   const lines = text.split("\n");
   for (const [at, line] of lines.slice(0, -1).entries()) {

@@ -4,7 +4,8 @@
  */
 import { join } from "node:path";
 import type { ChainHeads } from "../../ledger/mod.ts";
-import { openSegment, sameHeads, verifyRows } from "../segment/mod.ts";
+import type { PublicKey } from "../../release/mod.ts";
+import { openStored, sameHeads, verifyRows } from "../segment/mod.ts";
 import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
 import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
 import { FIRST, namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
@@ -55,7 +56,7 @@ export async function checkFleet(dir: string, onSession?: () => void, now = Date
   const all = await listMachines(dir);
   const homes = new Set(all.flatMap(({ of }) => of === undefined ? [] : [of]));
   for (const machine of all) {
-    const check = await checkMachine(dir, machine, homes, now, onSession);
+    const check = await checkMachine(dir, machine, homes, now, logged.key, onSession);
     check.problems.push(...await checkWitness(dir, machine, logged.tree));
     machines.push(check);
   }
@@ -134,6 +135,7 @@ async function checkMachine(
   machine: Machine,
   homes: ReadonlySet<string>,
   now: number,
+  storeKey: PublicKey | undefined,
   onSession?: () => void,
 ): Promise<MachineCheck> {
   const { machine_id, name, team } = machine;
@@ -179,7 +181,7 @@ async function checkMachine(
   ]);
   const sessions: SessionCheck[] = [];
   for (const session_id of [...ids].sort()) {
-    const { end, problem, lastAt } = await followSegments(dir, machine, session_id);
+    const { end, problem, lastAt } = await followSegments(dir, machine, session_id, storeKey);
     const { ended, lost, fork } = reports.get(session_id) ?? {};
     if (problem) problems.push(`session ${session_id}: ${problem}`);
     if (lost) {
@@ -255,12 +257,14 @@ async function checkMachine(
 /**
  * Reads all segments of a session from the first, and verifies signatures, rows and their order.
  *
+ * @param storeKey key with which the store signs erasures
  * @returns `lastAt`: when the machine made the last one, ISO 8601
  */
 export async function followSegments(
   dir: string,
   machine: Machine,
   sessionId: string,
+  storeKey?: PublicKey,
 ): Promise<{ end: ChainHeads; problem?: string; lastAt?: string }> {
   const folder = sessionFolder(dir, machine.machine_id, sessionId);
   const key = keyOf(machine);
@@ -268,9 +272,10 @@ export async function followSegments(
   let lastAt: string | undefined;
   for (const name of (await namesIn(folder)).filter(positionOf).sort()) {
     try {
-      const opened = await openSegment(
+      const opened = await openStored(
         await Deno.readFile(join(folder, name)),
         (id) => id === key.id ? key : undefined,
+        storeKey,
       );
       if (!sameHeads(opened.header.from, end)) {
         return { end, problem: `the segment ${name} does not follow the one before: a segment is missing` };

@@ -10,7 +10,7 @@ import { HEX64 } from "../segment/mod.ts";
 import { readReport } from "../ship/mod.ts";
 import { keepFile, reportPath, storePaths } from "../store.ts";
 import { openHomeCertificate } from "../enrolment/mod.ts";
-import { StoreLog } from "../log/mod.ts";
+import { recordHash, StoreLog } from "../log/mod.ts";
 import { Label, takePlace, termsOf, TokenText } from "./tokens.ts";
 
 /** A machine's request to enrol. */
@@ -182,6 +182,22 @@ async function reserveName(dir: string, name: string, machineId: string): Promis
   throw new SbxError("fleet.machine.name", `another machine is enrolled as "${name}"`, {
     hint: "choose another name (--name NAME); sbx-admin fleet machines DIR lists the names in use",
   });
+}
+
+/** Erases a machine's name; its key and its records' hashes stay. @returns false: it had none any more */
+export async function redactMachine(dir: string, machine: Machine): Promise<boolean> {
+  const name = `erased ${machine.machine_id.slice(0, 16)}`;
+  if (machine.name === name) return false;
+  const redacted: Machine = { ...machine, name, salt: newSalt() };
+  await logMachine(dir, machine);
+  await writeAtomic(machinePath(dir, machine.machine_id), `${JSON.stringify(redacted, null, 2)}\n`);
+  await freeName(dir, machine);
+  await StoreLog.of(dir).append({
+    kind: "redacted",
+    machine_id: machine.machine_id,
+    record: recordHash(redacted),
+  });
+  return true;
 }
 
 /** Finds a machine. */

@@ -10,6 +10,7 @@ export {
   listMachines,
   Machine,
   type MachineEnd,
+  redactMachine,
 } from "./machines.ts";
 export { makeToken, TOKEN_HOURS, TOKEN_HOURS_MAX, TOKEN_MACHINES_MAX } from "./tokens.ts";
 export { type Answer, keepProblem, type Problem, readEnd, readProblems, Receiver } from "./receiver.ts";

@@ -6,10 +6,12 @@ export {
   headerOf,
   type OpenedSegment,
   openSegment,
+  openStored,
   sameHeads,
   SEGMENT_BYTES_MAX,
   verifyChains,
   verifyRows,
 } from "./read.ts";
-export { Heads, HEX64, type Line, SegmentHeader, SESSION_ID } from "./schema.ts";
+export { Heads, HEX64, type Line, Redaction, SegmentHeader, SESSION_ID } from "./schema.ts";
 export { type BodyGrant, makeSegment, type SegmentTerms } from "./write.ts";
+export { redactSegment, type RowTest } from "./redact.ts";

@@ -5,14 +5,16 @@ import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type ChainHeads, digestText, journalLink } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
-import { type Line, parseLine, SegmentHeader } from "./schema.ts";
+import { FLEET_LOG_TYPE, openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
+import { type Line, parseLine, Redaction, SegmentHeader } from "./schema.ts";
 
 /** A segment whose header is signed by a known machine, and whose rows are not checked yet. */
 export interface OpenedSegment {
   header: SegmentHeader;
   /** compressed rows */
   packed: Uint8Array;
+  /** in a store: rows of it were erased */
+  redaction?: Redaction;
 }
 
 /**
@@ -43,6 +45,38 @@ export async function openSegment(
   return { header, packed: bytes.subarray(end) };
 }
 
+/**
+ * Opens a segment of a store, whose rows may have been erased since.
+ *
+ * @param storeKey key with which the store signs erasures; absent: it has none
+ * @throws as {@linkcode openSegment}
+ */
+export async function openStored(
+  bytes: Uint8Array,
+  keyOf: (machineId: string) => Promise<PublicKey | undefined> | PublicKey | undefined,
+  storeKey?: PublicKey,
+): Promise<OpenedSegment> {
+  const opened = await openSegment(bytes, keyOf);
+  const { header, packed } = opened;
+  // Compressed rows begin with another byte.
+  if (packed[0] !== BRACE) return opened;
+  const end = packed.subarray(0, REDACTION_BYTES_MAX).indexOf(10) + 1;
+  if (end === 0 || !storeKey) throw invalid("its rows were changed, and no store signed for it");
+  const { type, text, key } = await openSigned(packed.subarray(0, end), [storeKey], "the redaction").catch(
+    (error) => {
+      throw invalid((error as Error).message);
+    },
+  );
+  const redaction = type === FLEET_LOG_TYPE && key.trusted
+    ? Redaction.safeParse(parse(text)).data
+    : undefined;
+  if (!redaction) throw invalid("its rows were changed, and the store did not sign for it");
+  const isOfIt = redaction.machine_id === header.machine_id && redaction.session_id === header.session_id &&
+    redaction.original === header.body.hash;
+  if (!isOfIt) throw invalid("its redaction is of another segment");
+  return { header, packed: packed.subarray(end), redaction };
+}
+
 /** Reads the header of one's own segment. @throws {SbxError} `fleet.segment.invalid` */
 export function headerOf(bytes: Uint8Array): SegmentHeader {
   const end = bytes.subarray(0, HEADER_BYTES_MAX).indexOf(10) + 1;
@@ -63,7 +97,7 @@ export function headerOf(bytes: Uint8Array): SegmentHeader {
  */
 export function verifyRows(opened: OpenedSegment): Line[] {
   const lines: Line[] = [];
-  const state = new Chains(opened.header, true);
+  const state = new Chains(opened.header, true, opened.redaction !== undefined);
   eachRow(opened, (text) => {
     const line = parseLine(text);
     if (line) lines.push(line);
@@ -89,7 +123,8 @@ export function verifyChains(opened: OpenedSegment): void {
 }
 
 /** Unpacks rows. @param onRow returns the problem of a row */
-function eachRow({ header: { body }, packed }: OpenedSegment, onRow: (text: string) => string | undefined) {
+function eachRow({ header, packed, redaction }: OpenedSegment, onRow: (text: string) => string | undefined) {
+  const body = redaction?.body ?? header.body;
   if (body.bytes > BODY_BYTES_MAX) throw invalid(`its rows have more than ${BODY_BYTES_MAX} bytes`);
   // Before unpacking: every byte is vouched for, and a decompression bomb can only be the machine's own.
   if (blake3(packed) !== body.hash) throw invalid("its rows differ from the signed ones");
@@ -117,11 +152,14 @@ class Chains {
   readonly #heads: ChainHeads;
   /** whether the JSON of each row is read */
   readonly #isRead: boolean;
+  /** whether the store may have erased rows: a machine sends no such row */
+  readonly #mayLack: boolean;
 
-  constructor(header: SegmentHeader, isRead: boolean) {
+  constructor(header: SegmentHeader, isRead: boolean, mayLack = false) {
     this.#header = header;
     this.#heads = { ...header.from };
     this.#isRead = isRead;
+    this.#mayLack = mayLack;
   }
 
   /** @returns the problem of a row */
@@ -137,6 +175,17 @@ class Chains {
         const { bound_after } = this.#header;
         const isBound = bound_after !== null && sequence > bound_after;
         heads.head_hash = isBound && record !== null ? digestText(record + hash) : hash;
+        return;
+      }
+      case "erased": {
+        if (!this.#mayLack) return "it was erased, and no store signed for it";
+        if (line.of === "event") {
+          heads.events++;
+          heads.head_hash = line.link;
+        } else {
+          heads.outcomes++;
+          heads.outcome_hash = line.hash;
+        }
         return;
       }
       case "outcome": {
@@ -220,3 +269,7 @@ export const SEGMENT_BYTES_MAX = 64 * 1024 * 1024;
 export const BODY_BYTES_MAX = 256 * 1024 * 1024;
 /** Largest header in its envelope, in `bytes`. */
 export const HEADER_BYTES_MAX = 16 * 1024;
+/** Largest redaction in its envelope, in `bytes`: a thousand ids. */
+const REDACTION_BYTES_MAX = 128 * 1024;
+/** First byte of an envelope. */
+const BRACE = 0x7b;

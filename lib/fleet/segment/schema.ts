@@ -37,13 +37,32 @@ export const SegmentHeader = z.strictObject({
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;
 
+/** What a store erased of a segment, signed by its key: the rows that are left, and the chain's hashes of the others. */
+export const Redaction = z.strictObject({
+  schema: z.literal("sbx.fleet-redaction.v1"),
+  machine_id: hash,
+  session_id: z.string().regex(SESSION_ID),
+  /** hash of the rows as the machine signed them */
+  original: hash,
+  body: z.strictObject({ hash, bytes: length }),
+  /** rows without content, also of earlier erasures */
+  erased: z.strictObject({ events: length, outcomes: length, journal: length }),
+  /** statements of the erasures, by id */
+  erasures: z.array(z.uuid()).min(1).max(1000),
+});
+export type Redaction = z.infer<typeof Redaction>;
+
 // Rows of a segment, one a line, with tabs between their parts; JSON has neither tabs nor line ends.
 //
 // `e hash event record` an event, `o hash outcome` an end of one, `j hash kind id text` a finding, an answer
 // or a statement. `E` and `O` are rows whose bodies stayed on the machine: their hash is that of the whole text.
 
-/** A row, as it was sent. */
+// In a store, `x hash link` is an erased event, whose chain goes on with `link`, and `y hash` an erased outcome. An erased
+// row of the journal has no text.
+
+/** A row, as it was sent; `erased`: the store erased its content. */
 export type Line =
+  | { kind: "erased"; of: "event" | "outcome"; hash: string; link: string }
   | { kind: "event"; hash: string; text: string; record: string | null; whole: boolean }
   | { kind: "outcome"; hash: string; text: string; whole: boolean }
   | { kind: "journal"; hash: string; of: string; id: string; text: string | null };
@@ -51,6 +70,9 @@ export type Line =
 /** Spells a row. */
 export function formatLine(line: Line): string {
   if (line.kind === "journal") return `j\t${line.hash}\t${line.of}\t${line.id}\t${line.text ?? ""}`;
+  if (line.kind === "erased") {
+    return line.of === "event" ? `x\t${line.hash}\t${line.link}` : `y\t${line.hash}\t`;
+  }
   if (line.kind === "outcome") return `${line.whole ? "o" : "O"}\t${line.hash}\t${line.text}`;
   return `${line.whole ? "e" : "E"}\t${line.hash}\t${line.text}\t${line.record ?? ""}`;
 }
@@ -81,6 +103,12 @@ export function parseLine(text: string): Line | undefined {
       if (rest === undefined || more !== undefined) return undefined;
       return { kind: "journal", hash, of, id, text: rest || null };
     }
+    case "x": {
+      const link = text.slice(67);
+      return HASH.test(link) ? { kind: "erased", of: "event", hash, link } : undefined;
+    }
+    case "y":
+      return text.length === 67 ? { kind: "erased", of: "outcome", hash, link: hash } : undefined;
     default:
       return undefined;
   }

@@ -101,7 +101,7 @@ class Withholding {
 
   #without(text: string): string {
     const line = parseLine(text);
-    if (!line || line.kind === "journal") throw damaged("a row is malformed");
+    if (!line || line.kind === "journal" || line.kind === "erased") throw damaged("a row is malformed");
     let sent: string;
     try {
       sent = line.kind === "event" ? this.#event(line.text) : this.#outcome(line.text);

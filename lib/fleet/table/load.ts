@@ -7,7 +7,8 @@ import { lockWithin } from "../../base/home/mod.ts";
 import type { ClickHouseClient } from "../clickhouse/mod.ts";
 import { viewStatements } from "../question/mod.ts";
 import { findMachine, keyOf, listMachines } from "../receive/mod.ts";
-import { openSegment, verifyRows } from "../segment/mod.ts";
+import { openStored, verifyRows } from "../segment/mod.ts";
+import { readStoreKey } from "../log/mod.ts";
 import { positionOf, storePaths } from "../store.ts";
 import { schemaStatements } from "./columns.ts";
 import { eventRow, journalRow, outcomeRow, type TableRow } from "./row.ts";
@@ -132,7 +133,11 @@ export class ClickHouseLoader {
     const own = keyOf(machine);
     const path = join(storePaths(this.#dir).segments, machineId, sessionId, name);
     try {
-      const opened = await openSegment(await Deno.readFile(path), (id) => id === own.id ? own : undefined);
+      const opened = await openStored(
+        await Deno.readFile(path),
+        (id) => id === own.id ? own : undefined,
+        await readStoreKey(this.#dir),
+      );
       return { ...opened.header, lines: verifyRows(opened) };
     } catch (error) {
       log.error(`session ${sessionId} of ${machineId} is not loaded: ${name}: ${(error as Error).message}`);
@@ -195,9 +200,10 @@ class Batch {
     this.segments++;
     const at = { events: from.events, outcomes: from.outcomes, journal: from.journal };
     for (const line of lines) {
-      const chain = line.kind === "journal" ? "journal" : `${line.kind}s` as Chain;
+      const kind = line.kind === "erased" ? line.of : line.kind;
+      const chain = kind === "journal" ? "journal" : `${kind}s` as Chain;
       const number = ++at[chain];
-      if (number <= has[chain]) continue;
+      if (line.kind === "erased" || number <= has[chain]) continue;
       const key = { ...place, number };
       if (line.kind === "event") this.rows.events.push(eventRow(key, line));
       else if (line.kind === "outcome") this.rows.outcomes.push(outcomeRow(key, line));

@@ -8,7 +8,8 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
 import { DuckDb } from "../engine.ts";
 import { findMachine, keyOf } from "../receive/mod.ts";
-import { type Line, openSegment, verifyRows } from "../segment/mod.ts";
+import { type Line, openStored, verifyRows } from "../segment/mod.ts";
+import { readStoreKey } from "../log/mod.ts";
 import { storePaths } from "../store.ts";
 import { EVENT_FIELDS, OUTCOME_FIELDS, structureOf } from "./columns.ts";
 import { allSegments } from "./load.ts";
@@ -42,6 +43,7 @@ export async function writeTables(dir: string, onSegment?: (events: number) => v
   const written: Written = { parts: 0, segments: 0, events: 0 };
   await using duck = await DuckDb.open();
   const done = await doneSegments(parts);
+  const storeKey = await readStoreKey(dir);
   let part = new Part();
   const finish = async () => {
     if (part.segments.length === 0) return;
@@ -55,9 +57,10 @@ export async function writeTables(dir: string, onSegment?: (events: number) => v
     const machine = await findMachine(dir, machineId);
     if (!machine) continue;
     const own = keyOf(machine);
-    const opened = await openSegment(
+    const opened = await openStored(
       await Deno.readFile(join(storePaths(dir).segments, key)),
       (id) => id === own.id ? own : undefined,
+      storeKey,
     );
     const events = part.add(key, opened.header, verifyRows(opened));
     written.segments++;
@@ -94,6 +97,12 @@ class Part {
     for (const line of lines) {
       const start = `${machine_id}\t${session_id}\t`;
       let text: string;
+      if (line.kind === "erased") {
+        // Its number stays free.
+        if (line.of === "event") events++;
+        else outcomes++;
+        continue;
+      }
       if (line.kind === "event") {
         text = `${start}${++events}\t${line.whole}\t${line.hash}\t${clean(line.text)}\t${
           clean(line.record ?? "")
