@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { Enrolment, HomeCertificate } from "../lib/fleet/enrolment/mod.ts";
 import { Erasure, RetentionFile } from "../lib/fleet/erase/mod.ts";
+import { Asked, ReaderFile } from "../lib/fleet/reader/mod.ts";
 import { LogEntry, Witness } from "../lib/fleet/log/mod.ts";
 import { Redaction, SegmentHeader } from "../lib/fleet/segment/schema.ts";
 import { ReportBody } from "../lib/fleet/ship/report.ts";
@@ -36,6 +37,8 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["FleetRedaction", Redaction, "Payload of the second line of a stored segment with erased rows"],
   ["FleetErasure", Erasure, "Payload of `statements/<id>.json` of a store, of an erasure"],
   ["FleetRetention", RetentionFile, "`retention.toml` of a store"],
+  ["FleetReader", ReaderFile, "`reader.toml` of a store"],
+  ["FleetAsked", Asked, "A line of `asked.jsonl` of a store"],
   ["FleetWitness", Witness, "`fleet/witness.json` of a home"],
   ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
 ];

@@ -77,7 +77,7 @@ export const fleetErase: Command = {
   summary: "erase the rows of a person, machine or session, and keep a signed statement of it",
   notes: [
     "Hashes stay, so that fleet verify still follows each chain. The machine's own ledgers are not touched, and rows that come later are not erased.",
-    "A stream (NATS) keeps its messages until they expire, and a backup what it has. Exits with 1 if segments that do not verify stay.",
+    "A stream (NATS) keeps its messages until they expire; backups are not touched. Exits with 1 if segments that do not verify stay.",
   ],
   options: [
     ...SUBJECT,

@@ -5,6 +5,7 @@ import { fleetEnrol, fleetHomes } from "./enrol.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
 import { fleetMachines, fleetRetire, fleetRevoke, fleetToken, fleetVerify } from "./machines.ts";
+import { fleetAsked, fleetReader } from "./reader.ts";
 import { fleetServe } from "./serve.ts";
 import { fleetGrafana, fleetSchema, fleetTables } from "./tables.ts";
 
@@ -28,5 +29,7 @@ export const group: CommandGroup = {
     fleetSchema,
     fleetGrafana,
     fleetHunt,
+    fleetReader,
+    fleetAsked,
   ],
 };

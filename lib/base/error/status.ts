@@ -165,6 +165,8 @@ const BY_CODE: Record<string, number> = {
   "fleet.unavailable": 502,
   "fleet.refused": 502,
   "fleet.denied": 502,
+  "fleet.reader.denied": 403,
+  "fleet.login.failed": 403,
   "fleet.forked": 409,
   "fleet.engine.missing": 412,
   "settings.busy": 503,

@@ -1,4 +1,4 @@
-/** Entries of a store's log (docs/design/contracts/12-ledger.md §12, "Log of a store"). */
+/** Entries of a store's log (docs/design/contracts/12-ledger.md §12, "Fleet"). */
 import { z } from "zod";
 import { HEX64 } from "../segment/mod.ts";
 

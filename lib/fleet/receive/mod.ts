@@ -22,3 +22,4 @@ export {
   type SessionCheck,
 } from "./check.ts";
 export { type FleetServer, serveFleet, type ServeOptions, signerOf } from "./server.ts";
+export { Front } from "./front.ts";

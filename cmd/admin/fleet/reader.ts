@@ -1,0 +1,115 @@
+/** `sbx-admin fleet reader` and `asked`: who may read a store, and who asked what. */
+import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
+import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { sinkAuthorization } from "../../../lib/credential/mod.ts";
+import { PROGRAM } from "../program.ts";
+
+const PORT_MAX = 65_535;
+const LOOPBACK = "127.0.0.1";
+
+/** `sbx-admin fleet reader`: questions over a store for accounts of a company, until it is interrupted. */
+export const fleetReader: Command = {
+  name: "fleet reader",
+  usage: "DIR [--over RECORDS [--credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
+  summary: "answer questions over a store for accounts of an OpenID provider, and log who asked what",
+  notes: [
+    "reader.toml of the store names the provider, teams and roles. Nothing but the log is written, and nothing is answered that is not in it.",
+    "Without --cert it serves on loopback only, behind a proxy that has TLS.",
+  ],
+  options: [
+    { name: "over", value: "RECORDS", about: "tables; default duckdb:// and DIR, or clickhouse://HOST" },
+    { name: "credential", value: "REF", about: "stored password for --over" },
+    { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
+    { name: "port", value: "N", about: "port; default any" },
+    { name: "cert", value: "FILE", about: "certificate chain in PEM" },
+    { name: "key", value: "FILE", about: "its private key in PEM" },
+  ],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin fleet reader /srv/fleet --port 8444 --host 0.0.0.0 --cert fleet.pem --key fleet.key"],
+  async run(args) {
+    const [dir] = args.words;
+    const [cert, key] = [args.text("cert"), args.text("key")];
+    const hostname = args.text("host") ?? LOOPBACK;
+    if ((cert === undefined) !== (key === undefined)) {
+      throw usageError({ program: PROGRAM, command: fleetReader }, "--cert and --key belong together");
+    }
+    if (cert === undefined && !/^(127\.|::1$|localhost$)/.test(hostname)) {
+      throw usageError(
+        { program: PROGRAM, command: fleetReader },
+        `--host ${hostname} needs --cert and --key`,
+      );
+    }
+    const port = args.number("port", { min: 1, max: PORT_MAX }) ?? 0;
+    const [{ readClientSecret, readReaderFile, serveReader }, { openRecords }, { useNetworkOf }] =
+      await Promise.all([
+        import("../../../lib/fleet/reader/mod.ts"),
+        import("../../../lib/fleet/table/mod.ts"),
+        import("../../../lib/home/mod.ts"),
+      ]);
+    const config = await readReaderFile(dir);
+    await useNetworkOf(home());
+    const { client_secret_file } = config.oidc;
+    const secret = client_secret_file === undefined ? undefined : await readClientSecret(client_secret_file);
+    const over = args.text("over") ?? `duckdb://${dir}`;
+    const credential_ref = args.text("credential");
+    const user = URL.canParse(over) ? decodeURIComponent(new URL(over).username) : "";
+    const authorize = credential_ref === undefined
+      ? undefined
+      : sinkAuthorization(home(), { credential_ref, ...(user !== "" && { user }) });
+    const open = async () => {
+      const records = await openRecords(over, authorize);
+      if (records.table) return { ...records, table: records.table };
+      await records[Symbol.asyncDispose]();
+      throw new SbxError("fleet.over.invalid", `${over} has ledgers only`, {
+        hint: `sbx-admin fleet tables ${dir} writes tables`,
+      });
+    };
+    // Refused here, and not by each question.
+    await (await open())[Symbol.asyncDispose]();
+    const tls = cert !== undefined && key !== undefined
+      ? { cert: await Deno.readTextFile(cert), key: await Deno.readTextFile(key) }
+      : undefined;
+    const reader = await serveReader({
+      dir,
+      config,
+      hostname,
+      port,
+      open,
+      ...(secret !== undefined && { secret }),
+      ...(tls && { tls }),
+    });
+    await print(`${tls ? "https" : "http"}://${hostname}:${reader.addr.port}`);
+    await new Promise<void>((resolve) => {
+      for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, resolve);
+    });
+    await reader.shutdown();
+    return 0;
+  },
+};
+
+/** `sbx-admin fleet asked`: the log of the read-only service. */
+export const fleetAsked: Command = {
+  name: "fleet asked",
+  usage: "DIR [--json]",
+  summary: "show who asked what of fleet reader, and verify that no line is missing between",
+  notes: ["Exits with 1 if a line does not follow the one before."],
+  options: [JSON_OPTION],
+  words: { min: 1, max: 1 },
+  examples: ["sbx-admin fleet asked /srv/fleet"],
+  async run(args) {
+    const { readAsked } = await import("../../../lib/fleet/reader/mod.ts");
+    const { asked, problem } = await readAsked(args.words[0]);
+    if (args.has("json")) await printJson({ asked, ...(problem && { problem }) });
+    else {
+      for (const { at, subject, name, question, value, teams, outcome } of asked) {
+        const about = [question, value, teams.length > 0 ? `(${teams.join(", ")})` : undefined];
+        await print(`${at}  ${outcome.padEnd(7)}  ${name ?? subject}  ${about.filter(Boolean).join(" ")}`);
+      }
+      if (problem) await print(`NOT OK: ${problem}`);
+      else if (asked.length === 0) await print("no questions");
+    }
+    return problem ? 1 : 0;
+  },
+};
