@@ -35,7 +35,7 @@ export function enginesFolder(): string {
 export function loadEngine(name: EngineName): any {
   const folder = enginesFolder();
   const version = ENGINES[name];
-  const install = `npm install --ignore-scripts --prefix ${folder} ${name}@${version}`;
+  const install = `sbx-admin fleet engines${name === "chdb" ? " chdb" : ""}`;
   let found: string;
   try {
     found = JSON.parse(Deno.readTextFileSync(join(folder, "node_modules", name, "package.json"))).version;

@@ -2,6 +2,7 @@
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { fleetErase, fleetExport, fleetRetain } from "./life.ts";
 import { fleetEnrol, fleetHomes } from "./enrol.ts";
+import { fleetEngines } from "./engines.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
 import { fleetMachines, fleetRetire, fleetRevoke, fleetToken, fleetVerify } from "./machines.ts";
@@ -25,6 +26,7 @@ export const group: CommandGroup = {
     fleetExport,
     fleetRetain,
     fleetImport,
+    fleetEngines,
     fleetTables,
     fleetSchema,
     fleetGrafana,

@@ -94,13 +94,16 @@ class Part {
   ): number {
     this.segments.push(segment);
     let [events, outcomes, journal] = [Number(from.events), Number(from.outcomes), Number(from.journal)];
+    let erased = 0;
     for (const line of lines) {
       const start = `${machine_id}\t${session_id}\t`;
       let text: string;
       if (line.kind === "erased") {
         // Its number stays free.
-        if (line.of === "event") events++;
-        else outcomes++;
+        if (line.of === "event") {
+          events++;
+          erased++;
+        } else outcomes++;
         continue;
       }
       if (line.kind === "event") {
@@ -119,7 +122,7 @@ class Part {
       }
       this.chars += text.length;
     }
-    return events - Number(from.events);
+    return events - Number(from.events) - erased;
   }
 
   async write(duck: DuckDb, parts: string): Promise<void> {
