@@ -167,7 +167,8 @@ export interface ContractSources {
  * Makes a contract and checks it.
  *
  * @param services of the host that the VM gets, of the profile's; default all
- * @param project rules of the folder's project file
+ * @param request.project rules of the folder's project file
+ * @param request.budget limits of the VM's own
  * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules;
  * `host.no_service`: the profile does not name it, or services are switched off
  */
@@ -175,7 +176,7 @@ export async function makeContract(
   { settings, corp, detections }: ContractSources,
   profile: Profile,
   services?: readonly string[],
-  project?: Contract["project"],
+  { project, budget }: Pick<Contract, "project" | "budget"> = {},
 ): Promise<Contract> {
   const hostServices = hostServicesOf(settings, profile, services);
   const [profileTerms, corpTerms, detection] = await Promise.all([
@@ -190,6 +191,7 @@ export async function makeContract(
     profile: profileTerms,
     corp: corpTerms,
     ...(project && { project }),
+    ...(budget && { budget }),
     network: { ...networkOf(settings), ...hostServices },
     ledger: ledgerOf(settings, corp),
     snapshots: {

@@ -19,7 +19,14 @@ import {
 } from "../credential/mod.ts";
 import type { SessionGate } from "./gate/mod.ts";
 import { compileLayers } from "../policy/mod.ts";
-import { type Cost, DaySpending, DNS_BYTES, OUTPUT_MAX, type Spent } from "../policy/budget/mod.ts";
+import {
+  type Cost,
+  DaySpending,
+  DNS_BYTES,
+  narrowBudget,
+  OUTPUT_MAX,
+  type Spent,
+} from "../policy/budget/mod.ts";
 import { AccessRequests } from "./access.ts";
 import { ActivityRecord } from "./activity/mod.ts";
 import { type Contract, detectionsOf, exportRoutesOf, readContract } from "./files/contract.ts";
@@ -261,8 +268,9 @@ export class Enforcement {
   }
 
   /** Activates the budgets of a contract. Prices are loaded if there is one. */
-  async #applyBudget({ corp, profile, network }: Contract): Promise<void> {
-    if (!corp.budget && !profile.budget && !this.#day) return;
+  async #applyBudget({ corp, profile, network, budget }: Contract): Promise<void> {
+    const own = narrowBudget(profile.budget, budget);
+    if (!corp.budget && !own && !this.#day) return;
     const { BUILT_IN_PRICES, loadPrices } = await import("../network/model/mod.ts");
     const prices = network.price_file === undefined ? BUILT_IN_PRICES : await loadPrices(network.price_file);
     const { home, paths, record } = this.#options;
@@ -272,7 +280,7 @@ export class Enforcement {
     const day = this.#day ??= new DaySpending(join(home.budgetsDir, record.profile_id), record.id);
     const terms = {
       ...(corp.budget && { corp: corp.budget }),
-      ...(profile.budget && { profile: profile.budget }),
+      ...(own && { profile: own }),
     };
     this.gate.useBudget({ terms, cost, day, before });
     const hasMinutes = Object.values(terms).some(({ minutes, per_day_minutes }) =>

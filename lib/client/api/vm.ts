@@ -10,6 +10,7 @@ import {
   VM_SCRATCH_DISK_GB_MAX,
 } from "../../config/profile/mod.ts";
 import { Hold } from "../../detection/response/schema.ts";
+import { VmBudget } from "../../policy/budget/schema.ts";
 import { NarrowingRules } from "../../policy/author/schema.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { CredentialLabel, ProviderId } from "./credential.ts";
@@ -146,6 +147,9 @@ export const CreateRequest = z.strictObject({
   credentials: CredentialLabels.optional(),
   project: NarrowingRules.optional().describe(
     "rules of the folder's project file, which can only take away; a copy has its source's",
+  ),
+  budget: VmBudget.optional().describe(
+    "limits of its session, beside its profile's; a copy has its source's",
   ),
   folders: z.array(z.strictObject({
     dir: z.string().max(4096).startsWith("/", "must be an absolute path"),

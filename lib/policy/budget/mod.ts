@@ -22,5 +22,6 @@ export {
   type Spending,
   type Spent,
 } from "./budget.ts";
-export type { BudgetUse } from "./schema.ts";
+export { narrowBudget } from "./narrow.ts";
+export type { BudgetUse, VmBudget } from "./schema.ts";
 export { DaySpending } from "./day.ts";

@@ -22,9 +22,28 @@ export const BudgetTerms = z.strictObject({
 });
 export type BudgetTerms = z.output<typeof BudgetTerms>;
 
+const {
+  per_day_usd: _usd,
+  per_day_tokens: _tokens,
+  per_day_requests: _requests,
+  per_day_bytes_out: _bytes,
+  per_day_minutes: _minutes,
+  on_limit,
+  uncounted,
+  ...ofSession
+} = BudgetTerms.shape;
+
+/** Limits that a request gives one VM: of its session, and none of the day, which its profile's VMs share. */
+export const VmBudget = z.strictObject({
+  ...ofSession,
+  on_limit: on_limit.unwrap().optional().describe("default ask"),
+  uncounted: uncounted.unwrap().optional().describe("default block"),
+});
+export type VmBudget = z.output<typeof VmBudget>;
+
 /** How far a limit is used up. */
 export const BudgetUse = z.strictObject({
-  layer: z.enum(["corp", "profile"]),
+  layer: z.enum(["corp", "profile"]).describe("profile: also limits that the VM was made with"),
   limit: z.string().describe("key of [budget]"),
   used: z.number(),
   max: z.number(),

@@ -124,7 +124,7 @@ export async function makeBoot(
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
-  const contract = await makeContract(sources, profile, request.host_services, request.project);
+  const contract = await makeContract(sources, profile, request.host_services, request);
   const granted = grantOf(contract, request.credentials);
   const [trust, refs] = await Promise.all([
     guestTrust(home),
@@ -378,6 +378,7 @@ export const VmRequest = z.strictObject({
   host_services: CreateRequest.shape.host_services,
   credentials: CreateRequest.shape.credentials,
   project: CreateRequest.shape.project,
+  budget: CreateRequest.shape.budget,
   image: CreateRequest.shape.image,
   environment: z.string().optional().describe("key of the environment that is the VM's"),
   before: z.strictObject({
@@ -407,7 +408,7 @@ export async function readRequest(
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
     const { cpus, ram_mb, env, credentials, environment, assets: { arch } } = record;
-    // Rules of a project file hold on.
+    // Rules of a project file and limits hold on.
     const contract = await readContract(paths).catch(ignore("it was damaged too, or never made"));
     return {
       cpus,
@@ -417,6 +418,7 @@ export async function readRequest(
       credentials,
       ...(environment && { environment: environment.key }),
       ...(contract?.project && { project: contract.project }),
+      ...(contract?.budget && { budget: contract.budget }),
     };
   }
 }

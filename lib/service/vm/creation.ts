@@ -175,7 +175,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env, image, host_services, credentials, project }: CreateRequest,
+    { cpus, ram_mb, arch, env, image, host_services, credentials, project, budget }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -191,6 +191,7 @@ export class VmMaker {
       credentials: credentials ?? base?.credentials,
       // Its disk may have the source's folder.
       project: project && base?.project ? joinNarrowing(base.project, project) : project ?? base?.project,
+      budget: budget ?? base?.budget,
       env: await withoutSecrets(this.#home, id, { ...base?.env, ...env }),
     };
   }

@@ -1,6 +1,6 @@
 /** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
 import { z } from "zod";
-import { BudgetTerms } from "../../policy/budget/schema.ts";
+import { BudgetTerms, VmBudget } from "../../policy/budget/schema.ts";
 import { SCOPE } from "../../cache/schema.ts";
 import { ACCOUNTS } from "../../credential/mod.ts";
 import {
@@ -62,6 +62,8 @@ export const Contract = z.strictObject({
   }),
   /** rules of the project file that came with the folder; absent: none */
   project: NarrowingRules.optional(),
+  /** limits that the VM was made with, beside its profile's; absent: none */
+  budget: VmBudget.optional(),
   /** corp as it is now */
   corp: z.strictObject({
     ...layer,

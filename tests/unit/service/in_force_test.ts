@@ -86,7 +86,7 @@ Deno.test("the list of rules has the rules of the project file with which a VM w
       line: 3,
     }];
     const profile = await loadProfile(service.home, "mine");
-    await writeContract(vm.paths, await makeContract(service, profile, undefined, project));
+    await writeContract(vm.paths, await makeContract(service, profile, undefined, { project }));
     const path = "/profiles/mine/enforcement/rules/list";
     const { vms } = await (await makeApp(service).request(path)).json();
     assertEquals(vms.map(({ name, project }: { name: string; project: unknown }) => [name, project]), [
