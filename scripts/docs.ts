@@ -39,4 +39,7 @@ if (import.meta.main) {
   console.log(new URL(`../${SUMMARIES_FILE}`, import.meta.url).pathname);
   const { writeSchemas } = await import("./schemas.ts");
   await writeSchemas();
+  const { writeStable } = await import("./stable_api.ts");
+  const { openApi } = await import("../cmd/service/app.ts");
+  await writeStable(openApi());
 }

@@ -33,8 +33,9 @@ import { routeDebug, routeSecurity, routeSystem, routeUpdates } from "./routes/s
 import { routeTasks } from "./routes/tasks.ts";
 import { routeVms } from "./routes/vms.ts";
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";
-import { ErrorSchema, ROUTE_GROUPS, SOCKET_ROUTES } from "../../lib/client/api/mod.ts";
-import { VERSION } from "../../lib/base/version/mod.ts";
+import { ErrorSchema, ROUTE_GROUPS, SOCKET_ROUTES, STABLE_ROUTES } from "../../lib/client/api/mod.ts";
+import { API_VERSION, API_VERSION_HEADER, VERSION } from "../../lib/base/version/mod.ts";
+import { requireApiVersion } from "./handle.ts";
 
 /** The complete HTTP API of one home. */
 export function makeApp(service: Service): Hono {
@@ -51,6 +52,12 @@ export function makeApp(service: Service): Hono {
       context.res.status,
       (performance.now() - began) / 1000,
     );
+  });
+  app.use(async (context, next) => {
+    requireApiVersion(context);
+    await next();
+    // The answer to an upgrade cannot be changed.
+    if (context.res.status !== 101) context.header(API_VERSION_HEADER, API_VERSION);
   });
   if (isLogged("debug")) {
     app.use(async (context, next) => {
@@ -101,10 +108,15 @@ export function makeApp(service: Service): Hono {
     const error = asSbxError(cause, `${context.req.method} ${nameOf(context.req.path)}`);
     if (error.code === "internal") log.error(error.message, error.cause);
     else log.debug(error.code);
+    const retry = RETRY_AFTER[error.code];
+    if (retry !== undefined) context.header("retry-after", retry);
     return context.json(errorBody(error), statusOf(error.code) as 500);
   });
   return app;
 }
+
+/** Seconds after which a request that met one of these errors can be sent again. */
+const RETRY_AFTER: Record<string, string | undefined> = { "vm.busy": "1", "task.busy": "5" };
 
 /** Name of the security scheme: the gateway's token. */
 const TOKEN = "token";
@@ -163,6 +175,7 @@ function described(route: RouteConfig, operationId: string): RouteConfig {
     ...route,
     operationId,
     summary,
+    ...STABLE_ROUTES.includes(`${route.method.toUpperCase()} ${path}`) && { "x-stable": true },
     security: [{ [TOKEN]: [] }],
     responses: { ...Object.fromEntries(errors), ...responses },
   };

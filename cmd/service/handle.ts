@@ -2,13 +2,14 @@ import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
-import type { Params } from "../../lib/client/api/mod.ts";
+import { API_VERSION, API_VERSION_HEADER, VERSION } from "../../lib/base/version/mod.ts";
+import { canonicalJson, NestingError, parseJson, ReservedKeyError } from "../../lib/base/json/mod.ts";
+import { IDEMPOTENCY_KEY, type Params } from "../../lib/client/api/mod.ts";
 import { describeIssue, pathText } from "../../lib/base/toml/mod.ts";
 import { userName } from "../../lib/base/user/mod.ts";
 import type { AnsweredBy } from "../../lib/policy/mod.ts";
 import { readTraceparent } from "../../lib/event/mod.ts";
-import type { Trace } from "../../lib/service/mod.ts";
+import type { Asked, Trace } from "../../lib/service/mod.ts";
 
 type JsonOf<S> = { content: { "application/json": { schema: S } } };
 type QueryOf<R> = R extends { request: { query: infer Q extends z.ZodType } } ? z.output<Q>
@@ -131,6 +132,32 @@ export function clientOf(context: Context): string {
 /** The author of a change or an answer: the socket and the token of this service belong to its user. */
 export function madeBy(context: Context): AnsweredBy {
   return { user: userName(), client: clientOf(context) };
+}
+
+/** A key by which a client sends a request again: visible ASCII, at most 64 characters. */
+const KEY = /^[\x21-\x7e]{1,64}$/;
+
+/** Key and hash of a request that may come twice. @throws {SbxError} `request.invalid` */
+export async function askedBy(context: Context, body: unknown): Promise<Asked | undefined> {
+  const key = context.req.header(IDEMPOTENCY_KEY);
+  if (key === undefined) return undefined;
+  if (!KEY.test(key)) {
+    throw new SbxError("request.invalid", `${IDEMPOTENCY_KEY} must be 1 to 64 visible characters of ASCII`, {
+      hint: "a UUID is a good key",
+    });
+  }
+  const text = `${context.req.path}\n${canonicalJson(body)}`;
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return { key, digest: new Uint8Array(hash).toHex() };
+}
+
+/** Refuses a client of another version of the API; one without the header takes this. @throws {SbxError} `api.version` */
+export function requireApiVersion(context: Context): void {
+  const asked = context.req.header(API_VERSION_HEADER);
+  if (asked === undefined || asked === API_VERSION) return;
+  throw new SbxError("api.version", `this sbx has version ${API_VERSION} of the API, not the requested one`, {
+    hint: `use an SDK of sbx ${VERSION}, or update sbx`,
+  });
 }
 
 /** Trace of a request's `traceparent`, which any client can claim. */

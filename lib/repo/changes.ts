@@ -97,6 +97,11 @@ export function patchOf(work: UnitWork, limit = DIFF_MAX): Promise<string> {
   return diffTree(work, [], limit);
 }
 
+/** As {@linkcode patchOf}, with the bytes of binary files, for git apply. */
+export function wholePatchOf(work: UnitWork, limit = DIFF_MAX): Promise<string> {
+  return diffTree(work, [], limit, ["--binary"]);
+}
+
 /**
  * The diff of one changed file, as `latin1`; empty where its name is not UTF-8, so that git cannot be asked for it alone.
  *
@@ -107,8 +112,13 @@ export async function patchOfFile(work: UnitWork, { path }: FileChange, limit = 
   return exact === undefined ? "" : await diffTree(work, [exact], limit);
 }
 
-async function diffTree({ store: { git }, unit, tip }: UnitWork, paths: string[], limit: number) {
-  const args = ["diff-tree", "-r", "-p", "--full-index", ...DIFF, unit.work, tip, "--", ...paths];
+async function diffTree(
+  { store: { git }, unit, tip }: UnitWork,
+  paths: string[],
+  limit: number,
+  options: string[] = [],
+) {
+  const args = ["diff-tree", "-r", "-p", "--full-index", ...options, ...DIFF, unit.work, tip, "--", ...paths];
   return latin1(await git.run(args, { limit }));
 }
 

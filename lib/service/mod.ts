@@ -28,6 +28,7 @@ export type { HostRecords } from "./record/host_record.ts";
 export type { EventFeeds } from "./record/event_feed.ts";
 export { FindingTriage } from "./record/finding_triage.ts";
 export { listFindings } from "./record/ledger.ts";
+export { waitForEvents } from "./record/waiting.ts";
 export { SecretPrograms } from "./contract/secret_programs.ts";
 export { ProfilesInForce } from "./contract/active_profiles.ts";
 export {
@@ -81,5 +82,8 @@ export { comesBack } from "./vm/suspension.ts";
 export { actionsOf, type Vm, workOf } from "./vm/vm.ts";
 export { type FileParts, isGuestPath, VmFiles } from "./run/transfer.ts";
 export { templateFor } from "./vm/boot.ts";
-export { readWork, takeWork } from "./run/work.ts";
+export { bringFolder, readPatch, readWork, takeWork } from "./run/work.ts";
+export { projectRules } from "./contract/project.ts";
 export { relativePath } from "./run/workspace.ts";
+export { type Asked, AskedOnce } from "./vm/asked.ts";
+export type { Registry } from "./vm/registry.ts";

@@ -3,20 +3,15 @@ import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { findLedger } from "./ledger_path.ts";
 import { pairs, usageError } from "../output.ts";
 import {
-  CERTIFICATE_TYPE,
-  checkSeal,
   ensureSigningKey,
   formatPublicKey,
   parsePublicKeys,
   readMachineKey,
-  signText,
 } from "../../../lib/release/signing/mod.ts";
 import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
-import { deviceName, userName } from "../../../lib/base/user/mod.ts";
-import { type Certificate, makeCertificate } from "../../../lib/lab/certify/mod.ts";
-import { readOwner, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { type Certificate, certifySession } from "../../../lib/lab/certify/mod.ts";
 import { ENVELOPE_BYTES_MAX, type PublicKey } from "../../../lib/release/mod.ts";
 
 export const command: Command = {
@@ -59,7 +54,7 @@ async function make(args: Arguments): Promise<void> {
   const [word] = args.words;
   if (word === undefined) throw usageError(command, "name a session, or a certificate with --verify");
   const { path, session } = await findLedger(word);
-  const { text, certificate } = await certify(path, session);
+  const { text, certificate } = await certifySession(home(), path, session);
   const out = args.text("out");
   await writeOutput(out, text);
   if (out === undefined) return;
@@ -80,37 +75,6 @@ async function verify(args: Arguments, file: string): Promise<void> {
 
 /** Certificates and public keys may be published. */
 const MODE = 0o644;
-
-/**
- * Makes the certificate of a session whose record is valid.
- *
- * @param session the record's expected session
- * @returns its envelope as text, and its content
- * @throws {SbxError} `certify.invalid`: the record is not valid
- */
-async function certify(
-  path: string,
-  session?: string,
-): Promise<{ text: string; certificate: Certificate }> {
-  const key = await ensureSigningKey(home());
-  const { ok, sealed, signed_by, first_bad } = await verifyLedger(
-    path,
-    session,
-    (seal) => checkSeal(seal, [key.publicKey], false),
-  );
-  if (!ok) {
-    throw new SbxError("certify.invalid", `the record ${path} is invalid: ${first_bad?.reason}`, {
-      hint: "sbx verify NAME names its first bad event; a changed record is not certified",
-    });
-  }
-  const certificate = await makeCertificate(path, {
-    session_id: await readOwner(path),
-    seal: signed_by?.trusted ? "signed" : sealed ? "unsigned" : "none",
-    user: userName(),
-    device: deviceName(),
-  });
-  return { text: await signText(key, CERTIFICATE_TYPE, JSON.stringify(certificate)), certificate };
-}
 
 /** Public key of this machine, in PEM; makes the key if it does not exist. */
 async function machinePublicKey(): Promise<string> {

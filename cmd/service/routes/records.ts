@@ -3,6 +3,7 @@ import {
   type CostReport,
   policyRoutes,
   sessionRoutes,
+  type SignedCertificate,
   vmRoutes,
   type WhyResult,
 } from "../../../lib/client/api/mod.ts";
@@ -17,6 +18,7 @@ import {
   type Service,
   sessionEvents,
   sessionHistory,
+  waitForEvents,
 } from "../../../lib/service/mod.ts";
 import { handle, madeBy } from "../handle.ts";
 
@@ -46,8 +48,23 @@ export function routeRecords(
   handle(
     app,
     sessionRoutes.events,
-    async ({ params, query }) => readEvents(await findLedger(params.id), query),
+    async ({ params, query: { wait_secs = 0, ...query }, context }) => {
+      const ledger = await findLedger(params.id);
+      const wait = query.order === "newest" ? 0 : wait_secs * 1000;
+      return await waitForEvents(
+        service.notices,
+        () => readEvents(ledger, query),
+        wait,
+        context.req.raw.signal,
+      );
+    },
   );
+  handle(app, sessionRoutes.certificate, async ({ params }): Promise<SignedCertificate> => {
+    // Loaded late: the service starts without it.
+    const { certifySession } = await import("../../../lib/lab/certify/mod.ts");
+    const { text } = await certifySession(service.home, await findLedger(params.id));
+    return JSON.parse(text);
+  });
   handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
     const { PRICES_NOTE } = await import("../../../lib/network/model/mod.ts");
     const models = await readCosts(await findLedger(params.id));

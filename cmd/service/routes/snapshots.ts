@@ -1,13 +1,22 @@
 /** Routes of snapshots, and of VMs' work and its earlier states. */
 import type { Context, Hono } from "hono";
 import {
+  type RepositoryBrought,
   snapshotRoutes,
   stateRoutes,
+  type WorkPatch,
   workRoutes,
   type WorkTaken,
   type WorkView,
 } from "../../../lib/client/api/mod.ts";
-import { readWork, type Service, takeWork } from "../../../lib/service/mod.ts";
+import {
+  bringFolder,
+  projectRules,
+  readPatch,
+  readWork,
+  type Service,
+  takeWork,
+} from "../../../lib/service/mod.ts";
 import { clientOf, handle } from "../handle.ts";
 
 /** Routes of the snapshots of workspaces. */
@@ -50,7 +59,10 @@ export function routeSnapshots(app: Hono, { supervisor, snapshots }: Service): v
 /** Routes of VMs' work on the folders and repositories brought in, and of its earlier states. */
 export function routeWork(
   app: Hono,
-  { supervisor, snapshots, states }: Pick<Service, "supervisor" | "snapshots" | "states">,
+  { home, corp, supervisor, snapshots, states }: Pick<
+    Service,
+    "home" | "corp" | "supervisor" | "snapshots" | "states"
+  >,
 ): void {
   handle(app, workRoutes.read, ({ params }): Promise<WorkView> => readWork(supervisor.find(params.id)));
   handle(app, workRoutes.take, async ({ params, body }): Promise<WorkTaken> => {
@@ -58,6 +70,13 @@ export function routeWork(
     await snapshots.protect(vm, "before work is taken");
     await states.protect(vm, "before work is taken");
     return await takeWork(vm, body);
+  });
+  handle(app, workRoutes.patch, ({ params }): Promise<WorkPatch> => readPatch(supervisor.find(params.id)));
+  handle(app, workRoutes.bring, async ({ params, body }): Promise<RepositoryBrought> => {
+    const vm = supervisor.find(params.id);
+    // Corp may require a project file of each folder.
+    await projectRules(home, corp, { folders: [{ dir: body.dir, with_requests: false }] });
+    return await supervisor.inGuest(vm, "a file", () => bringFolder(vm, body));
   });
   handle(app, stateRoutes.list, async ({ params }) => ({
     states: await states.list(supervisor.find(params.id)),

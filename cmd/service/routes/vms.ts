@@ -1,24 +1,27 @@
 import type { Hono } from "hono";
 import { vmRoutes } from "../../../lib/client/api/mod.ts";
 import {
+  AskedOnce,
   type Bin,
   type FileParts,
   giveChosenFiles,
   type HostRecords,
   type ProfilesInForce,
+  type Registry,
   type ReleaseStanding,
   type States,
   type Supervisor,
   workOf,
 } from "../../../lib/service/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { clientOf, handle, madeBy } from "../handle.ts";
+import { askedBy, clientOf, handle, madeBy } from "../handle.ts";
 
 /** Routes of the life of VMs. */
 export function routeVms(
   app: Hono,
-  { home, supervisor, records, states, bin, inForce, standing }: {
+  { home, registry, supervisor, records, states, bin, inForce, standing }: {
     home: Home;
+    registry: Registry;
     supervisor: Supervisor;
     records: HostRecords;
     states: States;
@@ -27,11 +30,14 @@ export function routeVms(
     standing: ReleaseStanding;
   },
 ): void {
+  const once = new AskedOnce(() => registry.all());
   const summaryOf = (id: string) => supervisor.summary(supervisor.find(id));
 
   handle(app, vmRoutes.create, async ({ body, context }) => {
-    const options = { scratch: true, client: clientOf(context) };
-    return supervisor.summary(await supervisor.create(body, options));
+    const asked = await askedBy(context, body);
+    const options = { scratch: true, client: clientOf(context), asked };
+    const [vm] = await once.make(asked, async () => [await supervisor.create(body, options)]);
+    return supervisor.summary(vm);
   });
   handle(app, vmRoutes.list, async ({ query }) => ({ vms: await supervisor.listed(query.all === "true") }));
   handle(app, vmRoutes.info, async ({ params }) => {
@@ -96,16 +102,22 @@ export function routeVms(
   handle(app, vmRoutes.fork, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);
     const state = body.at?.match(/^\d+$/) ? Number(body.at) : undefined;
-    if (state !== undefined) await states.require(vm, state);
-    const { vms, stillMs } = await supervisor.fork(vm, body, clientOf(context));
-    if (state !== undefined) {
-      await states.putInto(vms, vm, state).catch(async (error) => {
-        // All of them, or none.
-        await Promise.allSettled(vms.map((copy) => supervisor.delete(copy, { force: true })));
-        throw error;
-      });
-    }
-    return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms: stillMs };
+    const asked = await askedBy(context, body);
+    let still_ms: number | undefined;
+    const vms = await once.make(asked, async () => {
+      if (state !== undefined) await states.require(vm, state);
+      const forked = await supervisor.fork(vm, body, { client: clientOf(context), asked });
+      still_ms = forked.stillMs;
+      if (state !== undefined) {
+        await states.putInto(forked.vms, vm, state).catch(async (error) => {
+          // All of them, or none.
+          await Promise.allSettled(forked.vms.map((copy) => supervisor.delete(copy, { force: true })));
+          throw error;
+        });
+      }
+      return forked.vms;
+    });
+    return { vms: vms.map((vm) => supervisor.summary(vm)), still_ms };
   });
   handle(app, vmRoutes.delete, async ({ params, query }) => {
     const vm = supervisor.find(params.id);

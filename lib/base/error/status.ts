@@ -12,6 +12,8 @@ const BY_CODE: Record<string, number> = {
   "auth.missing_token": 401,
   "auth.bad_token": 401,
   "auth.desktop": 401,
+  "api.version": 400,
+  "request.key_reused": 409,
   "auth.too_many_failures": 429,
   "task.busy": 429,
   "auth.bad_host": 403,

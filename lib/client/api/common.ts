@@ -12,6 +12,16 @@ export const VmParam = z.object({
   id: z.string().openapi({ param: { name: "id", in: "path" }, example: "demo" }),
 });
 
+/** Header by which a client sends a request again without a second effect. */
+export const IDEMPOTENCY_KEY = "idempotency-key";
+
+/** Headers of a request that makes VMs. */
+export const KeyHeader = z.object({
+  [IDEMPOTENCY_KEY]: z.string().min(1).max(64).optional().describe(
+    "a repeated request with this key answers the VMs of the first one, as long as they are there",
+  ),
+});
+
 /** Where an event of a detection's evidence, or of a fixture, comes from. */
 export const EventRef = z.object({
   corpus: z.string(),

@@ -34,6 +34,15 @@ export const EventsQuery = z.object({
   grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
 });
 
+/** Longest wait for an event, in `s` (docs/design/contracts/02-http.md §2, "Promises"). */
+export const WAIT_SECS_MAX = 60;
+
+export const SessionEventsQuery = EventsQuery.extend({
+  wait_secs: z.coerce.number().min(0).max(WAIT_SECS_MAX).optional().describe(
+    "a page without events is answered when there is one, or after this time; not with newest",
+  ),
+});
+
 const choice = {
   profile: text.describe("only sessions of VMs of this profile"),
   vm: text.describe("only sessions of the VM of this name or id, deleted or not"),
@@ -177,6 +186,13 @@ export const SessionVerification = z.object({
 }).openapi("SessionVerification");
 export type SessionVerification = z.infer<typeof SessionVerification>;
 
+export const SignedCertificate = z.object({
+  payloadType: z.string(),
+  payload: z.string().describe("base64 of the certificate, in JSON"),
+  signatures: z.array(z.object({ keyid: z.string(), sig: z.string() })),
+}).openapi("SignedCertificate", { description: "a DSSE envelope, as sbx certify --verify reads it" });
+export type SignedCertificate = z.infer<typeof SignedCertificate>;
+
 export const RemovedSession = z.object({
   id: z.string(),
   name: z.string().describe("of its VM"),
@@ -206,6 +222,13 @@ export const sessionRoutes = {
     tags: ["session"],
     request: { params: VmParam },
     responses: answers("model calls by model, with their tokens and estimated costs", CostReport),
+  }),
+  certificate: createRoute({
+    method: "get",
+    path: "/sessions/{id}/certificate",
+    tags: ["session"],
+    request: { params: VmParam },
+    responses: answers("a certificate of the session, signed by the key of this machine", SignedCertificate),
   }),
   list: createRoute({
     method: "get",
@@ -246,7 +269,7 @@ export const sessionRoutes = {
     method: "get",
     path: "/sessions/{id}/events",
     tags: ["session"],
-    request: { params: VmParam, query: EventsQuery },
+    request: { params: VmParam, query: SessionEventsQuery },
     responses: answers("normalized events, oldest first unless `order` says otherwise", EventsResult),
   }),
 };

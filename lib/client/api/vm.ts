@@ -14,7 +14,7 @@ import { VmBudget } from "../../policy/budget/schema.ts";
 import { NarrowingRules } from "../../policy/author/schema.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
 import { CredentialLabel, ProviderId } from "./credential.ts";
-import { answers, body, VmParam } from "./common.ts";
+import { answers, body, KeyHeader, VmParam } from "./common.ts";
 
 // A folder of the host in a VM (docs/guides/live.md).
 
@@ -457,7 +457,7 @@ export const vmRoutes = {
     method: "post",
     path: "/vms/create",
     tags,
-    request: body(CreateRequest),
+    request: { headers: KeyHeader, ...body(CreateRequest) },
     responses: answers("the new VM, booting", VmSummary),
   }),
   list: createRoute({
@@ -489,7 +489,10 @@ export const vmRoutes = {
   pause: vm("post", "pause", "the VM, paused", VmSummary),
   resume: vm("post", "resume", "the VM, running", VmSummary),
   suspend: vm("post", "suspend", "the VM, its memory on disk", VmSummary),
-  fork: vm("post", "fork", "the new VMs, booting", ForkResult, body(ForkRequest)),
+  fork: vm("post", "fork", "the new VMs, booting", ForkResult, {
+    headers: KeyHeader,
+    ...body(ForkRequest),
+  }),
   save: vm("post", "save", "the VM, persistent from now on", VmSummary, body(SaveRequest)),
   set: vm(
     "post",

@@ -87,9 +87,60 @@ export const WorkTaken = z.object({
 }).openapi("WorkTaken");
 export type WorkTaken = z.infer<typeof WorkTaken>;
 
+export const WorkPatch = z.object({
+  units: z.array(z.object({
+    repository: z.string().describe("name of the repository or folder in the VM"),
+    dir: z.string().describe("the unit on this host"),
+    path: z.string().describe("below the folder; empty for that itself, others are submodules"),
+    patch: z.string().describe("base64 of a patch for git apply; empty: nothing changed"),
+  })),
+}).openapi("WorkPatch");
+export type WorkPatch = z.infer<typeof WorkPatch>;
+
+export const RepositoryBring = z.strictObject({
+  dir: z.string().max(4096).startsWith("/", "must be an absolute path").describe("folder of this host"),
+  place: z.string().max(4096).startsWith("/", "must be an absolute path").optional().describe(
+    "its folder in the VM; default: of its name in /root",
+  ),
+  with_secrets: z.boolean().optional().describe("also files that look like secrets"),
+  is_read_only: z.boolean().optional().describe("nothing of it comes back"),
+}).openapi("RepositoryBring");
+export type RepositoryBring = z.infer<typeof RepositoryBring>;
+
+export const RepositoryBrought = z.object({
+  name: z.string().describe("by which the routes of work know it"),
+  dir: z.string(),
+  place: z.string().describe("its folder in the VM"),
+  is_repository: z.boolean(),
+  is_read_only: z.boolean().optional(),
+  branch: z.string().optional(),
+  head: z.string().optional(),
+  has_changes: z.boolean().describe("uncommitted changes went in too"),
+  submodules: z.array(z.string()),
+  secrets_left_out: z.array(z.string()).describe("files that look like secrets, and stayed on this host"),
+  secrets_committed: z.array(z.string()).describe("such files that a commit has: the VM has them"),
+  left_out: z.array(z.string()),
+  is_plain: z.boolean().optional().describe("the VM has no git: the files went in without history"),
+}).openapi("RepositoryBrought");
+export type RepositoryBrought = z.infer<typeof RepositoryBrought>;
+
 const tags = ["work"];
 
 export const workRoutes = {
+  bring: createRoute({
+    method: "post",
+    path: "/vms/{id}/repositories",
+    tags,
+    request: { params: VmParam, ...body(RepositoryBring) },
+    responses: answers("the folder of this host is in the running VM, with its history", RepositoryBrought),
+  }),
+  patch: createRoute({
+    method: "get",
+    path: "/vms/{id}/work/patch",
+    tags,
+    request: { params: VmParam },
+    responses: answers("all changes that a running VM made to the imported files, as patches", WorkPatch),
+  }),
   read: createRoute({
     method: "get",
     path: "/vms/{id}/work",

@@ -4,6 +4,7 @@
  */
 import { asSbxError, errorBody, SbxError, statusOf } from "../../base/error/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
+import { API_VERSION, API_VERSION_HEADER } from "../../base/version/mod.ts";
 import { DESKTOP_CODES, type DesktopGate, isDesktopPath } from "./desktop/mod.ts";
 import { type MethodMatcher, noRoute, pathNamer } from "./route.ts";
 import { ROUTES } from "./routes.ts";
@@ -45,6 +46,7 @@ export function gatewayHandler(
     const response = await route(request, origin, parts, entrance === "socket").catch((error) =>
       errorResponse(error, origin, parts)
     );
+    if (response.status !== 101) response.headers.set(API_VERSION_HEADER, API_VERSION);
     parts.log.debug(`${request.method} ${nameOf(request.url)} ${response.status}`);
     // A refused request, whose body was not begun.
     const body = response.status >= 400 ? request.body : null;
@@ -254,7 +256,10 @@ export function preflight(origin: string | null): Response {
     status: 204,
     headers: [
       ["access-control-allow-methods", "GET, POST, PUT, PATCH, DELETE"],
-      ["access-control-allow-headers", "authorization, content-type, accept"],
+      [
+        "access-control-allow-headers",
+        `authorization, content-type, accept, idempotency-key, ${API_VERSION_HEADER}`,
+      ],
       ["access-control-max-age", String(PREFLIGHT_MAX_AGE_SECS)],
       ...corsHeaders(origin),
     ],

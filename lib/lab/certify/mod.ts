@@ -10,3 +10,4 @@ export {
   type VerifiedCertificate,
   verifyCertificate,
 } from "./certificate.ts";
+export { certifySession } from "./sign.ts";

@@ -3,14 +3,24 @@
  * deleted (docs/design/contracts/02-http.md §2, "Work").
  */
 import { dirname, join } from "node:path";
-import type { WorkTake, WorkTaken, WorkView } from "../../client/api/mod.ts";
+import type {
+  RepositoryBring,
+  RepositoryBrought,
+  WorkPatch,
+  WorkTake,
+  WorkTaken,
+  WorkView,
+} from "../../client/api/mod.ts";
+import { silent } from "../../base/progress/mod.ts";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import {
+  bringIn,
   changesOf,
   type Entry,
   entryOf,
   type FileChange,
+  fromLatin1,
   type Hunk,
   hunksOf,
   noteUntaken,
@@ -23,6 +33,7 @@ import {
   textOf,
   type UnitWork,
   untakenOf,
+  wholePatchOf,
   Work,
 } from "../../repo/mod.ts";
 import type { Vm } from "../vm/vm.ts";
@@ -53,6 +64,42 @@ export async function readWork(vm: Vm): Promise<WorkView> {
   for (const unit of work.units) units.push(await viewOf(unit, room));
   const [{ dir, place }] = returning(work.record);
   return { dir, place, branch: `sbx/${work.vm}`, units };
+}
+
+/**
+ * A running VM's changes as patches, one for each unit.
+ *
+ * @throws {SbxError} as {@linkcode readWork}; `repo.too_large`
+ */
+export async function readPatch(vm: Vm): Promise<WorkPatch> {
+  await using work = await collectWork(vm, { isLook: true });
+  const units: WorkPatch["units"] = [];
+  for (const unit of work.units) {
+    // One character a byte.
+    const patch = fromLatin1(await wholePatchOf(unit)).toBase64();
+    units.push({ repository: unit.source.name, dir: unit.dir, path: unit.unit.path, patch });
+  }
+  return { units };
+}
+
+/**
+ * Brings a folder of this host into a running VM, as `sbx push` does.
+ *
+ * @throws {SbxError} `repo.*` of {@linkcode bringIn}
+ */
+export async function bringFolder(
+  vm: Vm,
+  { dir, place, with_secrets, is_read_only }: RepositoryBring,
+): Promise<RepositoryBrought> {
+  return await bringIn(new VmGuest(vm), {
+    dir,
+    place,
+    room: vm.paths.repository,
+    withSecrets: with_secrets,
+    isReadOnly: is_read_only,
+    allowsPlain: true,
+    progress: silent,
+  });
 }
 
 /**

@@ -18,6 +18,7 @@ import { joinNarrowing } from "../../policy/mod.ts";
 import { withoutSecrets } from "../contract/credentials.ts";
 import { projectRules } from "../contract/project.ts";
 import { requireLabels } from "../contract/labels.ts";
+import type { Asked } from "./asked.ts";
 import { companionContract } from "./mcp_companions.ts";
 import type { Launcher, LauncherOptions } from "./launch.ts";
 import { liveFolder } from "./live_folder.ts";
@@ -46,6 +47,8 @@ export interface MakeOptions {
   parent?: VmParent;
   /** the program that asked for it; absent: this service */
   client?: string;
+  /** key of a request that may come again */
+  asked?: Asked;
 }
 
 /** Makes VMs, new ones and copies of stopped ones. */
@@ -142,6 +145,7 @@ export class VmMaker {
         persistent: request.persistent ?? false,
         scratch_gb: hasScratch ? scratchGb : 0,
         made_by: madeBy(options.client),
+        ...(options.asked && { asked: options.asked }),
         ...(options.parent && { parent: options.parent }),
         ...(live && { live }),
         ...(agent !== undefined && { agent }),

@@ -19,7 +19,7 @@ import {
 import { type Boot, makeBoot, maxRunning, readRequest, type VmRequest, writeRequest } from "./boot.ts";
 import { acceleratorOf, keptMachine } from "./suspension.ts";
 import { requireAction, requireFree, type Vm } from "./vm.ts";
-import type { VmMakerOptions } from "./creation.ts";
+import type { MakeOptions, VmMakerOptions } from "./creation.ts";
 import { VmProcess } from "./vm_process.ts";
 import { exclusive } from "./vm_states.ts";
 import { dirname, join } from "node:path";
@@ -59,11 +59,16 @@ export class Forks {
    *
    * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its memory; or the number
    * of a state of repositories, which the caller puts into them
-   * @param client the program that asked
+   * @param options.client the program that asked
+   * @param options.asked key of a request that may come again
    * @throws {SbxError} `vm.wrong_state`, `snapshot.not_found`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
    * `disk.full`, and errors of {@linkcode makeBoot}
    */
-  async fork(source: Vm, { name, count = 1, at }: ForkRequest, client?: string): Promise<Forked> {
+  async fork(
+    source: Vm,
+    { name, count = 1, at }: ForkRequest,
+    { client, asked }: Pick<MakeOptions, "client" | "asked"> = {},
+  ): Promise<Forked> {
     this.#hypervisor.requireHost();
     await this.#require(source, at);
     const names = namesOf(name, count);
@@ -81,6 +86,7 @@ export class Forks {
         ...agent !== undefined && { agent },
         ...devcontainer && { devcontainer },
         made_by: madeBy(client),
+        ...asked && { asked },
       };
       const vms = this.#reserve(source, record, names);
       const content = { request, contract: boot.contract, at };
@@ -132,7 +138,7 @@ export class Forks {
   /** Enters the new VMs, so that no other request gets their names and places. Nothing is awaited here. */
   #reserve(
     { record: { name: sourceName, persistent, scratch_gb } }: Vm,
-    record: Boot["record"] & Pick<VmRecord, "made_by" | "agent" | "devcontainer">,
+    record: Boot["record"] & Pick<VmRecord, "made_by" | "asked" | "agent" | "devcontainer">,
     names: readonly (string | undefined)[],
   ): Vm[] {
     const { registry, settings } = this.#options;

@@ -273,8 +273,8 @@ export class Supervisor {
   }
 
   /** Makes copies of a VM, as {@linkcode Forks.fork} says. */
-  async fork(vm: Vm, request: ForkRequest, client?: string): Promise<Forked> {
-    return await this.#forks.fork(vm, request, client);
+  async fork(vm: Vm, request: ForkRequest, options?: Pick<MakeOptions, "client" | "asked">): Promise<Forked> {
+    return await this.#forks.fork(vm, request, options);
   }
 
   /** Makes a VM persistent. */

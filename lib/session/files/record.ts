@@ -43,6 +43,9 @@ export const VmRecord = z.strictObject({
   profile_revision: z.string(),
   created_at: z.iso.datetime(),
   made_by: MadeBy.optional().describe("absent in records of an older sbx"),
+  asked: z.strictObject({ key: z.string(), digest: z.string() }).optional().describe(
+    "key and hash of the request that made it, if it may come again",
+  ),
   persistent: z.boolean(),
   cpus: z.int(),
   ram_mb: z.int(),

@@ -1,0 +1,65 @@
+/** Requests that come twice by their idempotency key, and waits for events. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { AskedOnce, Notices, waitForEvents } from "../../../lib/service/mod.ts";
+import { recordOf } from "../../helper/vm.ts";
+
+type Made = Awaited<ReturnType<AskedOnce["make"]>>;
+
+function vmsOf(key: string, digest: string): Made {
+  return [{
+    record: { ...recordOf("00000000-0000-4000-8000-000000000001", "a"), asked: { key, digest } },
+  }] as Made;
+}
+
+Deno.test("a repeated request gets the VMs of the first: under way, and as long as they are there", async () => {
+  const all: Made = [];
+  const once = new AskedOnce(() => all);
+  const started = Promise.withResolvers<Made>();
+  let made = 0;
+  const make = async () => {
+    made++;
+    return await started.promise;
+  };
+  const both = [once.make({ key: "k", digest: "d" }, make), once.make({ key: "k", digest: "d" }, make)];
+  const vms = vmsOf("k", "d");
+  all.push(...vms);
+  started.resolve(vms);
+  assertEquals((await Promise.all(both)).map(([vm]) => vm.record.name), ["a", "a"]);
+  // As after a restart: only the records know.
+  const again = new AskedOnce(() => all);
+  assertEquals(await again.make({ key: "k", digest: "d" }, make), vms);
+  assertEquals(made, 1);
+});
+
+Deno.test("a key of another request is refused; without a key, and after a failure, VMs are made", async () => {
+  const once = new AskedOnce(() => vmsOf("k", "d"));
+  const refused = await assertRejects(
+    () => once.make({ key: "k", digest: "other" }, () => Promise.resolve([])),
+    SbxError,
+  );
+  assertEquals(refused.code, "request.key_reused");
+  assertEquals(await once.make(undefined, () => Promise.resolve([])), []);
+  const failing = new AskedOnce(() => []);
+  await assertRejects(() => failing.make({ key: "k", digest: "d" }, () => Promise.reject(new Error("full"))));
+  assertEquals(
+    (await failing.make({ key: "k", digest: "d" }, () => Promise.resolve(vmsOf("k", "d")))).length,
+    1,
+  );
+});
+
+Deno.test("a wait for events ends with the first one, with its time, and with its client", async () => {
+  const notices = new Notices();
+  const events: { id: string }[] = [];
+  const read = () => Promise.resolve({ events } as never);
+  const gone = new AbortController();
+  const waiting = waitForEvents(notices, read, 60_000, gone.signal);
+  events.push({ id: "e" });
+  notices.tell({ type: "security-event", payload: {} } as never);
+  assertEquals((await waiting).events.length, 1);
+  const empty = () => Promise.resolve({ events: [] });
+  assertEquals(await waitForEvents(notices, empty, 1, gone.signal), { events: [] });
+  const left = waitForEvents(notices, empty, 60_000, gone.signal);
+  gone.abort();
+  assertEquals(await left, { events: [] });
+});
