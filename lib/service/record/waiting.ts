@@ -1,7 +1,7 @@
 import type { EventPage } from "../../ledger/read/mod.ts";
 import type { Notices } from "../notice.ts";
 
-/** `ms` between two reads without news: an event may be told before its row can be read. */
+/** `ms` between two reads without news: news of an event may come before its row can be read. */
 const READ_AGAIN_MS = 1000;
 
 /**

@@ -1,0 +1,42 @@
+/** Both SDKs on their way to an sbx: addresses, tokens, versions, and errors of the API. Needs no VM. */
+import { assertEquals, assertRejects } from "@std/assert";
+import { Sbx } from "../helper/sbx.ts";
+import { Driver, type Language, LANGUAGES, SdkError } from "./driver.ts";
+
+Deno.test("the SDKs: a wrong token, another version, no sbx, an address, bad requests", async (t) => {
+  const sbx = await Sbx.make({ spare: false });
+  try {
+    await sbx.ok("start");
+    for (const language of LANGUAGES) await t.step(language, () => refused(sbx, language));
+  } finally {
+    await sbx.dispose();
+  }
+});
+
+async function refused(sbx: Sbx, language: Language): Promise<void> {
+  await using sdk = new Driver(language, sbx.env);
+  const fails = async (way: Record<string, unknown>) => {
+    const { reply } = await assertRejects(async () => {
+      const { client } = await sdk.call("connect", way);
+      await sdk.call("raw", { client, method: "POST", path: "/vms/shared/pause", headers: way.headers });
+    }, SdkError);
+    return reply.code;
+  };
+  assertEquals(await fails({ host: sbx.base, token: "x".repeat(64) }), "auth.bad_token");
+  assertEquals(await fails({ host: sbx.base }), "host.credential");
+  assertEquals(await fails({ host: "http://build.example:80", token: "t" }), "host.invalid");
+  assertEquals(await fails({ host: "ftp://build.example" }), "host.invalid");
+  assertEquals(await fails({ host: "ssh://-oProxyCommand=x" }), "host.invalid");
+  const { client } = await sdk.call("connect", { home: sbx.home });
+  const headers = { "sbx-api-version": "2" };
+  const { reply } = await assertRejects(
+    () => sdk.call("raw", { client, method: "GET", path: "/vms/list", headers }),
+    SdkError,
+  );
+  assertEquals(reply.code, "api.version");
+  const bad = await assertRejects(() => sdk.call("create", { client, name: "bad name" }), SdkError);
+  assertEquals(bad.reply.code, "request.invalid");
+  assertEquals(await fails({ home: "/no/such/home" }), "gateway.unreachable");
+  const none = await assertRejects(() => sdk.call("get", { client, name: "nope" }), SdkError);
+  assertEquals(none.reply.code, "vm.not_found");
+}
