@@ -83,12 +83,22 @@ async function* serverEvents(body: AsyncIterable<Uint8Array>): AsyncGenerator<Se
 /** Reads the streamed answer of a program to its end. */
 export async function readProgram({ body }: Answer, options: ExecOptions): Promise<ExecResult> {
   const kept = { stdout: new Kept(), stderr: new Kept() };
+  // An error of a callback is the caller's own.
+  let own: { error: unknown } | undefined;
+  const give = async (stream: "stdout" | "stderr", bytes: Uint8Array) => {
+    try {
+      await (stream === "stdout" ? options.onStdout : options.onStderr)?.(bytes);
+    } catch (error) {
+      own = { error };
+      throw error;
+    }
+  };
   try {
     for await (const { event, data } of serverEvents(body)) {
       if (event === "stdout" || event === "stderr") {
         const bytes = new Uint8Array(Buffer.from(data.data, "base64"));
         kept[event].add(bytes);
-        await (event === "stdout" ? options.onStdout : options.onStderr)?.(bytes);
+        await give(event, bytes);
       } else if (event === "error") throw new SbxError(data.code, data.error, { hint: data.hint });
       else if (event === "exit") {
         return {
@@ -102,14 +112,7 @@ export async function readProgram({ body }: Answer, options: ExecOptions): Promi
       }
     }
   } catch (cause) {
-    if (cause instanceof SbxError || options.signal?.aborted) throw cause;
-    // An error of a callback is the caller's own.
-    if (
-      (cause as Error)?.message !== "the answer broke off" &&
-      (cause as { code?: string }).code !== "ECONNRESET"
-    ) {
-      throw cause;
-    }
+    if (own || cause instanceof SbxError || options.signal?.aborted) throw cause;
     throw gone(cause);
   }
   throw gone();

@@ -19,6 +19,8 @@ import type * as shapes from "./shapes.ts";
 
 /** First and longest time between two looks at a boot, in `ms`. */
 const POLL_MS = 20, POLL_MAX_MS = 250;
+/** Times that a VM is made which a restart of the service removed. */
+const CREATE_TRIES = 3;
 /** Longest wait of one request for events, in `s`. */
 const WAIT_SECS = 30;
 /** Most output of `sbx image build`, in `bytes`. */
@@ -118,10 +120,22 @@ export class Sandbox implements AsyncDisposable {
         persistent: options.persistent,
         ...(dir !== undefined && { folders: [{ dir, with_requests: false }] }),
       };
-      const vm = await made<shapes.Vm>(client, "/vms/create", json, options.signal);
-      const sandbox = new Sandbox(client, vm, options.persistent ?? false, ownsClient);
+      const key = randomUUID();
+      let sandbox: Sandbox;
+      for (let tries = 1;; tries++) {
+        const vm = await made<shapes.Vm>(client, "/vms/create", json, { key, signal: options.signal });
+        sandbox = new Sandbox(client, vm, options.persistent ?? false, ownsClient);
+        try {
+          await sandbox.ready(options.signal);
+          break;
+        } catch (error) {
+          // A service that restarts removes a VM that never booted: the same request makes it again.
+          const isRemoved = error instanceof SbxError && error.code === "vm.not_found";
+          if (!isRemoved) await sandbox.delete({ force: true }).catch(() => {});
+          if (!isRemoved || tries === CREATE_TRIES) throw error;
+        }
+      }
       try {
-        await sandbox.ready(options.signal);
         if (repo) await sandbox.bring(dir!, repo);
       } catch (error) {
         await sandbox.delete({ force: true }).catch(() => {});
@@ -234,7 +248,9 @@ export class Sandbox implements AsyncDisposable {
     options: { count?: number; name?: string; at?: string; signal?: AbortSignal } = {},
   ): Promise<Sandbox[]> {
     const { count, name, at, signal } = options;
-    const { vms } = await made<shapes.VmForks>(this.client, `${this.path}/fork`, { count, name, at }, signal);
+    const { vms } = await made<shapes.VmForks>(this.client, `${this.path}/fork`, { count, name, at }, {
+      signal,
+    });
     const copies = vms.map((vm) => new Sandbox(this.client, vm, false));
     try {
       await Promise.all(copies.map((copy) => copy.ready(signal)));
@@ -471,10 +487,15 @@ export class Ports {
 }
 
 /** Makes VMs by a request that can be repeated. */
-function made<T>(client: Client, path: string, json: unknown, signal?: AbortSignal): Promise<T> {
+function made<T>(
+  client: Client,
+  path: string,
+  json: unknown,
+  { key = randomUUID(), signal }: { key?: string; signal?: AbortSignal },
+): Promise<T> {
   return client.http.json("POST", path, {
     json,
-    headers: { "idempotency-key": randomUUID() },
+    headers: { "idempotency-key": key },
     repeats: true,
     signal,
   });

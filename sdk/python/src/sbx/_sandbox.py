@@ -21,6 +21,8 @@ from ._program import ExecResult, OnOutput, Program, Pty, read_program
 
 # First and longest time between two looks at a boot, in seconds.
 _POLL, _POLL_MAX = 0.02, 0.25
+# Times that a VM is made which a restart of the service removed.
+_CREATE_TRIES = 3
 # Longest wait of one request for events, in seconds.
 _WAIT = 30
 
@@ -169,10 +171,21 @@ class Sandbox:
                 "persistent": persistent,
                 "folders": [{"dir": bring["dir"], "with_requests": False}] if bring else None,
             }
-            vm = _made(connection, "/vms/create", body, cancel)
-            sandbox = Sandbox(connection, vm, keep=persistent or False, owns_client=client is None)
+            key = str(uuid.uuid4())
+            for is_last in (*[False] * (_CREATE_TRIES - 1), True):
+                vm = _made(connection, "/vms/create", body, cancel, key)
+                sandbox = Sandbox(connection, vm, keep=persistent or False, owns_client=client is None)
+                try:
+                    sandbox.ready(cancel=cancel)
+                    break
+                except BaseException as error:
+                    # A service that restarts removes a VM that never booted: the same request makes it again.
+                    is_removed = isinstance(error, SbxError) and error.code == "vm.not_found"
+                    if not is_removed:
+                        sandbox._discard()
+                    if not is_removed or is_last:
+                        raise
             try:
-                sandbox.ready(cancel=cancel)
                 if bring:
                     sandbox.bring(**bring, cancel=cancel)
             except BaseException:
@@ -486,9 +499,11 @@ def _program_body(
     }
 
 
-def _made(client: Client, path: str, body: Mapping[str, Any], cancel: Cancel | None) -> Any:
+def _made(
+    client: Client, path: str, body: Mapping[str, Any], cancel: Cancel | None, key: str | None = None
+) -> Any:
     """Makes VMs by a request that can be repeated."""
-    headers = {"Idempotency-Key": str(uuid.uuid4())}
+    headers = {"Idempotency-Key": key or str(uuid.uuid4())}
     return client.http.json("POST", path, body=body, headers=headers, repeats=True, cancel=cancel)
 
 
