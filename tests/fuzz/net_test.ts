@@ -6,7 +6,7 @@ import { ConnectionLost, MessageFault } from "../../lib/network/fault.ts";
 import { parseHello, sniff } from "../../lib/network/guest/sniff.ts";
 import { requestFraming, responseFraming, WireBody } from "../../lib/network/message/body.ts";
 import { headEnd, parseRequestHead, parseResponseHead } from "../../lib/network/message/head.ts";
-import { encodeHeaders, HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
+import { encodeHeaders, HeaderDecoder } from "../../lib/network/http2/hpack.ts";
 import { Random } from "../helper/random.ts";
 
 const ROUNDS = 4000;

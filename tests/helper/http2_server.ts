@@ -3,8 +3,8 @@ import { BufferedConnection, DeadlineWatch } from "../../lib/network/connection.
 import { TIMEOUTS } from "../../lib/network/limit.ts";
 import { WholeBody } from "../../lib/network/message/body.ts";
 import type { Header } from "../../lib/network/message/header.ts";
-import * as h2 from "../../lib/network/upstream/http2/frame.ts";
-import { HeaderDecoder } from "../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../lib/network/http2/frame.ts";
+import { HeaderDecoder } from "../../lib/network/http2/hpack.ts";
 import { Http2Session } from "../../lib/network/upstream/http2/mod.ts";
 import type { OutgoingRequest } from "../../lib/network/upstream/upstream.ts";
 

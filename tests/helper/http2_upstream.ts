@@ -1,8 +1,8 @@
 /** An upstream of HTTP/2 over TLS, whose responses a test makes frame by frame. */
 import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import type { Header } from "../../lib/network/message/header.ts";
-import * as h2 from "../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../lib/network/http2/hpack.ts";
 import type { RawUpstream, rawUpstream } from "./net_client.ts";
 
 /** An upstream whose HTTP/2 responses a test makes: `answer` is called for each new stream. */

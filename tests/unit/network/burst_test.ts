@@ -1,7 +1,7 @@
 /** Many first requests to one upstream at once: with HTTP/2 they share connections. */
 import { assertEquals } from "@std/assert";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { TestNet } from "../../helper/net.ts";
 import { rawUpstream } from "../../helper/net_client.ts";
 

@@ -1,7 +1,7 @@
 /** `Expect: 100-continue`: policy and the upstream are asked before the client sends its body. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { added, KEY, world } from "../../helper/credential.ts";
 import { h2Data, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet } from "../../helper/net.ts";

@@ -2,7 +2,7 @@
 import { assertEquals, assertThrows } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
 import type { Header } from "../../../lib/network/message/header.ts";
-import { encodeHeaders, HeaderDecoder } from "../../../lib/network/upstream/http2/hpack.ts";
+import { encodeHeaders, HeaderDecoder } from "../../../lib/network/http2/hpack.ts";
 
 const hex = (text: string) => Uint8Array.fromHex(text.replaceAll(" ", ""));
 

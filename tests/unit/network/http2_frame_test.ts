@@ -2,8 +2,8 @@
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
 import { STREAM_WINDOW } from "../../../lib/network/limit.ts";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { RawServer } from "../../helper/http2_server.ts";
 
 const bytes = (length: number) => new Uint8Array(length);

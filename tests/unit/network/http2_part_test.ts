@@ -2,9 +2,9 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
 import { HEAD_MAX } from "../../../lib/network/limit.ts";
-import { Http2Body, SendWindow } from "../../../lib/network/upstream/http2/stream.ts";
-import { contentOf, HeaderBlock } from "../../../lib/network/upstream/http2/frame.ts";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
+import { Http2Body, SendWindow } from "../../../lib/network/http2/body.ts";
+import { contentOf, HeaderBlock } from "../../../lib/network/http2/frame.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
 
 const text = (value: string) => new TextEncoder().encode(value);
 const decode = (bytes: Uint8Array | null) => bytes && new TextDecoder().decode(bytes);

@@ -1,6 +1,6 @@
 /** Several HTTP/2 sessions to one upstream. */
 import { assertEquals } from "@std/assert";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
 import { h2Data, h2Ok, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet } from "../../helper/net.ts";
 import { eventually } from "../../helper/sbx.ts";

@@ -4,8 +4,8 @@ import { ConnectionLost, MessageFault } from "../../../lib/network/fault.ts";
 import { HEAD_MAX, INTERIM_MAX, STREAM_WINDOW } from "../../../lib/network/limit.ts";
 import { WholeBody } from "../../../lib/network/message/body.ts";
 import type { Header } from "../../../lib/network/message/header.ts";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { RawServer } from "../../helper/http2_server.ts";
 
 const { END_HEADERS, END_STREAM } = h2;

@@ -1,7 +1,7 @@
 /** HTTP/2 to upstreams: streams, windows, and faulty upstreams. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import * as h2 from "../../../lib/network/upstream/http2/frame.ts";
-import { encodeHeaders } from "../../../lib/network/upstream/http2/hpack.ts";
+import * as h2 from "../../../lib/network/http2/frame.ts";
+import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { h2Data as data, h2Ok as ok, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet } from "../../helper/net.ts";
 

@@ -1,9 +1,11 @@
 import { ignore } from "../../../base/error/mod.ts";
 import type { Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";
-import { AnnouncedBody, type BodySource } from "../../message/body.ts";
+import * as h2 from "../../http2/mod.ts";
+import { AnnouncedBody } from "../../message/body.ts";
 import { INTERIM_MAX, type NetTimeouts, STREAM_WINDOW } from "../../limit.ts";
 import { checkFields } from "../../message/head.ts";
+import { NO_BYTES } from "../../message/bytes.ts";
 import { dropHopByHop, type Header, headerValue, mayTrail } from "../../message/header.ts";
 import {
   Continuation,
@@ -12,21 +14,11 @@ import {
   type UpstreamExchange,
   type UpstreamResponse,
 } from "../upstream.ts";
-import * as h2 from "./frame.ts";
-import { encodeHeaders } from "./hpack.ts";
-import { ByteBuffer } from "../../message/bytes.ts";
 
 /** The session that a stream belongs to. */
-export interface StreamSession {
-  readonly window: SendWindow;
+export interface StreamSession extends h2.SendingPeer {
   readonly timeouts: NetTimeouts;
-  /** window of new streams, in `bytes` */
-  readonly initialWindow: number;
-  /** longest frame that the peer takes, in `bytes` */
-  readonly frameMax: number;
   deadline(expire: () => void): Deadline;
-  /** writes after pending writes */
-  write(bytes: Uint8Array): Promise<void>;
   /** writes a control frame, without waiting */
   control(bytes: Uint8Array): void;
   forget(stream: Http2Exchange): void;
@@ -35,15 +27,17 @@ export interface StreamSession {
 /** One request and its response, as a stream of a session. */
 export class Http2Exchange implements UpstreamExchange {
   readonly response: Promise<UpstreamResponse>;
-  readonly window: SendWindow;
   hasResponded = false;
   refused = false;
   readonly #session: StreamSession;
   readonly #request: OutgoingRequest;
   readonly #deadline: Deadline;
+  readonly #sender: h2.StreamSender;
+  /** longest wait for bytes in either direction, in `ms` */
+  readonly #idleMs: number;
   readonly #settled = Promise.withResolvers<UpstreamResponse>();
   readonly #continuation?: Continuation;
-  #body?: Http2Body;
+  #body?: h2.Http2Body;
   /** `bytes` read since the last window update */
   #read = 0;
   /** `bytes` that the upstream may still send */
@@ -56,11 +50,16 @@ export class Http2Exchange implements UpstreamExchange {
   constructor(session: StreamSession, readonly id: number, request: OutgoingRequest) {
     this.#session = session;
     this.#request = request;
-    this.window = new SendWindow(session.initialWindow);
     this.response = this.#settled.promise;
     if (request.body instanceof AnnouncedBody) this.#continuation = new Continuation();
     this.response.catch(ignore("the exchange awaits it")).finally(() => this.#continuation?.settle(false));
     this.#deadline = session.deadline(() => this.#abort(new ConnectionLost("was idle for too long", true)));
+    this.#idleMs = session.timeouts.body;
+    this.#sender = new h2.StreamSender(session, id, this.#deadline, this.#idleMs);
+  }
+
+  get window(): h2.SendWindow {
+    return this.#sender.window;
   }
 
   begin(): void {
@@ -150,9 +149,9 @@ export class Http2Exchange implements UpstreamExchange {
       ? undefined
       : Number(/^[0-9]{1,15}$/.exec(declared)?.[0]);
     if (Number.isNaN(length)) throw new MessageFault("content-length is not a number");
-    const body = this.#body = new Http2Body(
+    const body = this.#body = new h2.Http2Body(
       last && bodiless ? 0 : length,
-      () => this.#deadline.set(this.#session.timeouts.body),
+      () => this.#deadline.set(this.#idleMs),
       (count) => this.#restoreWindow(count),
     );
     if (last) {
@@ -203,7 +202,7 @@ export class Http2Exchange implements UpstreamExchange {
     if (this.#ended) return;
     this.#ended = true;
     this.#deadline.watch.remove(this.#deadline);
-    this.window.close();
+    this.#sender.end();
     const isComplete = this.#sent && this.#received;
     if (reset && !isComplete) this.#session.control(h2.numberFrame(h2.RST_STREAM, this.id, h2.CANCEL));
     this.#session.forget(this);
@@ -211,7 +210,6 @@ export class Http2Exchange implements UpstreamExchange {
 
   async #send(): Promise<void> {
     const { method, authority, target, headers, body, trailers } = this.#request;
-    this.#deadline.set(this.#session.timeouts.body);
     const fields: Header[] = [
       [":method", method],
       [":scheme", "https"],
@@ -222,181 +220,21 @@ export class Http2Exchange implements UpstreamExchange {
     if (trailers) fields.push(["te", "trailers"]);
     if (body.length !== undefined && body.length > 0) fields.push(["content-length", `${body.length}`]);
     if (this.#continuation) fields.push(EXPECT_CONTINUE);
-    await this.#sendHeaders(fields, body.done);
+    await this.#sender.headers(fields, body.done);
     if (this.#continuation) {
       const { watch } = this.#deadline;
       if (!await this.#continuation.wait(watch, this.#session.timeouts.proceed)) return;
     }
     if (!body.done) {
       for (let piece = await body.read(); piece !== null; piece = await body.read()) {
-        await this.#sendData(piece);
+        await this.#sender.data(piece);
       }
       const trailing = body.trailers.filter(mayTrail);
-      if (trailing.length > 0) await this.#sendHeaders(trailing, true);
-      else await this.#session.write(h2.frame(h2.DATA, h2.END_STREAM, this.id, new Uint8Array()));
+      if (trailing.length > 0) await this.#sender.headers(trailing, true);
+      else await this.#sender.data(NO_BYTES, true);
     }
     this.#sent = true;
     if (this.#received) this.#close(true);
     else if (!this.#body && !this.#ended) this.#deadline.set(this.#session.timeouts.response);
-  }
-
-  #sendHeaders(headers: Header[], last: boolean): Promise<void> {
-    const block = encodeHeaders(headers);
-    const { frameMax } = this.#session;
-    let written = Promise.resolve();
-    for (let at = 0; at === 0 || at < block.length; at += frameMax) {
-      const flags = (at + frameMax >= block.length ? h2.END_HEADERS : 0) |
-        (at === 0 && last ? h2.END_STREAM : 0);
-      const type = at === 0 ? h2.HEADERS : h2.CONTINUATION;
-      written = this.#session.write(h2.frame(type, flags, this.id, block.subarray(at, at + frameMax)));
-    }
-    return written;
-  }
-
-  async #sendData(piece: Uint8Array): Promise<void> {
-    for (let at = 0; at < piece.length;) {
-      while (this.window.remaining <= 0 || this.#session.window.remaining <= 0) {
-        await (this.window.remaining <= 0 ? this.window : this.#session.window).more();
-        if (this.#ended || this.#session.window.closed) throw new ConnectionLost("was closed");
-      }
-      const count = Math.min(
-        piece.length - at,
-        this.window.remaining,
-        this.#session.window.remaining,
-        this.#session.frameMax,
-        h2.FRAME_MAX,
-      );
-      this.window.take(count);
-      this.#session.window.take(count);
-      this.#deadline.set(this.#session.timeouts.body);
-      await this.#session.write(h2.frame(h2.DATA, 0, this.id, piece.subarray(at, at += count)));
-    }
-  }
-}
-
-/** Body of one stream. Its unread bytes are bounded by the stream's window. */
-export class Http2Body implements BodySource {
-  trailers: readonly Header[] = [];
-  readonly length?: number;
-  readonly #onWait: () => void;
-  readonly #onRead: (count: number) => void;
-  #unread = new ByteBuffer();
-  #size = 0;
-  #ended = false;
-  #error?: Error;
-  #wake?: () => void;
-
-  /**
-   * @param length `content-length` of the head
-   * @param onWait called before each wait for bytes
-   * @param onRead called with the number of bytes read
-   */
-  constructor(length: number | undefined, onWait: () => void, onRead: (count: number) => void) {
-    if (length !== undefined) this.length = length;
-    this.#onWait = onWait;
-    this.#onRead = onRead;
-  }
-
-  get done(): boolean {
-    return this.#ended && this.#unread.count === 0;
-  }
-
-  /** Tests whether every byte that the head declared is here. */
-  get isWhole(): boolean {
-    return this.#size === this.length;
-  }
-
-  get ready(): boolean {
-    return this.#unread.count > 0;
-  }
-
-  async read(): Promise<Uint8Array | null> {
-    while (true) {
-      const { bytes } = this.#unread;
-      if (bytes.length > 0) {
-        this.#unread = new ByteBuffer();
-        this.#onRead(bytes.length);
-        return bytes;
-      }
-      if (this.#error) throw this.#error;
-      if (this.#ended) return null;
-      this.#onWait();
-      await new Promise<void>((resolve) => this.#wake = resolve);
-    }
-  }
-
-  /** @throws {MessageFault} for more bytes than declared */
-  push(piece: Uint8Array): void {
-    this.#size += piece.length;
-    if (this.#size > (this.length ?? Infinity)) {
-      throw new MessageFault("the body is longer than its content-length");
-    }
-    this.#unread.add(piece);
-    this.#wake?.();
-  }
-
-  /** @throws {MessageFault} for fewer bytes than declared */
-  end(trailers: readonly Header[]): void {
-    if (this.#size < (this.length ?? 0)) {
-      throw new MessageFault("the body is shorter than its content-length");
-    }
-    this.trailers = trailers;
-    this.#ended = true;
-    this.#wake?.();
-  }
-
-  /** Ends the body with an error; bytes received before can still be read. */
-  fail(error: Error): void {
-    if (this.#ended) return;
-    this.#error ??= error;
-    this.#wake?.();
-  }
-}
-
-/** Flow-control window of the sending side (RFC 9113 §5.2). */
-export class SendWindow {
-  #remaining: number;
-  #closed = false;
-  readonly #waiters: (() => void)[] = [];
-
-  constructor(initial: number) {
-    this.#remaining = initial;
-  }
-
-  /** `bytes` that may be sent now; negative after some changes of settings. */
-  get remaining(): number {
-    return this.#remaining;
-  }
-
-  get closed(): boolean {
-    return this.#closed;
-  }
-
-  take(count: number): void {
-    this.#remaining -= count;
-  }
-
-  /** @throws {h2.Http2Fault} for a window beyond the maximum */
-  add(count: number): void {
-    this.#remaining += count;
-    if (this.#remaining > h2.WINDOW_MAX) {
-      throw new h2.Http2Fault("a window beyond the maximum", h2.FLOW_CONTROL_ERROR);
-    }
-    if (this.#remaining > 0) this.#wake();
-  }
-
-  /** Settles when more may be sent, or the window is closed. */
-  more(): Promise<void> {
-    if (this.#remaining > 0 || this.#closed) return Promise.resolve();
-    return new Promise((resolve) => this.#waiters.push(resolve));
-  }
-
-  close(): void {
-    this.#closed = true;
-    this.#wake();
-  }
-
-  #wake(): void {
-    for (const resolve of this.#waiters.splice(0)) resolve();
   }
 }

@@ -1,6 +1,7 @@
 /** Frames of HTTP/2 (RFC 9113 §4, §6): made, checked, and joined to header blocks. */
-import { MessageFault } from "../../fault.ts";
-import { HEAD_MAX } from "../../limit.ts";
+import { joinBytes } from "../../base/bytes/mod.ts";
+import { MessageFault } from "../fault.ts";
+import { HEAD_MAX } from "../limit.ts";
 
 export const DATA = 0;
 export const HEADERS = 1;
@@ -29,9 +30,12 @@ export const NO_ERROR = 0;
 export const PROTOCOL_ERROR = 1;
 export const FLOW_CONTROL_ERROR = 3;
 export const FRAME_SIZE_ERROR = 6;
+export const INTERNAL_ERROR = 2;
+export const STREAM_CLOSED = 5;
 export const REFUSED_STREAM = 7;
 export const CANCEL = 8;
 export const COMPRESSION_ERROR = 9;
+export const ENHANCE_YOUR_CALM = 11;
 
 /** Length of a frame head in `bytes`. */
 export const FRAME_HEAD = 9;
@@ -68,11 +72,39 @@ export function numberFrame(type: number, stream: number, value: number): Uint8A
   return frame(type, 0, stream, payload);
 }
 
-/** Encodes a GOAWAY frame of a client, which has served no stream of the server. */
-export function goAwayFrame(code: number): Uint8Array {
+/** Encodes a GOAWAY frame. @param last the last stream of the peer that was served; a client has served none */
+export function goAwayFrame(code: number, last = 0): Uint8Array {
   const payload = new Uint8Array(8);
-  new DataView(payload.buffer).setUint32(4, code);
+  const view = new DataView(payload.buffer);
+  view.setUint32(0, last);
+  view.setUint32(4, code);
   return frame(GOAWAY, 0, 0, payload);
+}
+
+/** Encodes the bytes of a body as DATA frames. @param max longest payload of a frame */
+export function dataFrames(stream: number, bytes: Uint8Array, max: number, last: boolean): Uint8Array {
+  const count = Math.max(1, Math.ceil(bytes.length / max));
+  const frames = new Uint8Array(bytes.length + count * FRAME_HEAD);
+  const view = new DataView(frames.buffer);
+  for (let frame = 0, at = 0; frame < count; frame++) {
+    const piece = bytes.subarray(frame * max, (frame + 1) * max);
+    view.setUint32(at, piece.length * 256 + DATA);
+    view.setUint8(at + 4, last && frame === count - 1 ? END_STREAM : 0);
+    view.setUint32(at + 5, stream);
+    frames.set(piece, at + FRAME_HEAD);
+    at += FRAME_HEAD + piece.length;
+  }
+  return frames;
+}
+
+/** Encodes a header block as a HEADERS frame and its continuations, in one piece: nothing may come between them. */
+export function headerFrames(stream: number, block: Uint8Array, max: number, last: boolean): Uint8Array {
+  const frames: Uint8Array[] = [];
+  for (let at = 0; at === 0 || at < block.length; at += max) {
+    const flags = (at + max >= block.length ? END_HEADERS : 0) | (at === 0 && last ? END_STREAM : 0);
+    frames.push(frame(at === 0 ? HEADERS : CONTINUATION, flags, stream, block.subarray(at, at + max)));
+  }
+  return joinBytes(frames);
 }
 
 /** Encodes a SETTINGS frame. */
@@ -86,19 +118,19 @@ export function settingsFrame(settings: readonly (readonly [id: number, value: n
   return frame(SETTINGS, 0, 0, payload);
 }
 
-/** Violation of HTTP/2 by the upstream: a connection error (RFC 9113 §5.4.1), unless it is handled for one stream. */
+/** Violation of HTTP/2 by the peer: a connection error (RFC 9113 §5.4.1), unless it is handled for one stream. */
 export class Http2Fault extends MessageFault {
   override name = "Http2Fault";
 
-  /** @param code error code of RFC 9113 §7, for the upstream */
+  /** @param code error code of RFC 9113 §7, for the peer */
   constructor(reason: string, readonly code: number) {
     super(reason);
   }
 }
 
-// Frames that no upstream may send (RFC 9113 §6), in any state of their stream.
+// Frames that no peer may send (RFC 9113 §6), in any state of their stream.
 
-/** Names of the types that this client knows, as in the RFC; it ignores others (RFC 9113 §4.1). */
+/** Names of the types that sbx knows, as in the RFC; it ignores others (RFC 9113 §4.1). */
 const TYPE_NAMES: Record<number, string> = {
   [DATA]: "DATA",
   [HEADERS]: "HEADERS",
@@ -115,8 +147,6 @@ const TYPE_NAMES: Record<number, string> = {
 const OF_CONNECTION: ReadonlySet<number> = new Set([SETTINGS, PING, GOAWAY]);
 /** Types about one stream or the connection. */
 const OF_EITHER: ReadonlySet<number> = new Set([WINDOW_UPDATE]);
-/** Types that a stream may get before its request. */
-const OF_IDLE: ReadonlySet<number> = new Set([PRIORITY]);
 /** Fixed lengths of payloads in `bytes`. */
 const LENGTHS = new Map([[PRIORITY, 5], [RST_STREAM, 4], [PING, 8], [WINDOW_UPDATE, 4]]);
 /** Shortest payload of a GOAWAY in `bytes`. */
@@ -127,10 +157,13 @@ const SETTING = 6;
 /**
  * Checks type, stream and length of a frame.
  *
- * @param next id of the client's next stream; it and those above are idle, and so are the server's own
+ * @param isIdle whether a stream may not get this frame yet: it has no request
  * @throws {Http2Fault} `PROTOCOL_ERROR` or `FRAME_SIZE_ERROR`
  */
-export function checkFrame({ type, flags, stream, payload }: Frame, next: number): void {
+export function checkFrame(
+  { type, flags, stream, payload }: Frame,
+  isIdle: (stream: number, type: number) => boolean,
+): void {
   const name = TYPE_NAMES[type];
   if (name === undefined) return;
   if (type === PUSH_PROMISE) throw new Http2Fault("an unexpected server push", PROTOCOL_ERROR);
@@ -138,7 +171,7 @@ export function checkFrame({ type, flags, stream, payload }: Frame, next: number
     if (stream !== 0) throw new Http2Fault(`a ${name} frame of a stream`, PROTOCOL_ERROR);
   } else if (stream === 0) {
     if (!OF_EITHER.has(type)) throw new Http2Fault(`a ${name} frame without a stream`, PROTOCOL_ERROR);
-  } else if ((stream >= next || stream % 2 === 0) && !OF_IDLE.has(type)) {
+  } else if (isIdle(stream, type)) {
     throw new Http2Fault(`a ${name} frame of a stream without a request`, PROTOCOL_ERROR);
   }
   if (!isRightLength(type, flags, payload.length)) {
@@ -184,7 +217,7 @@ export class HeaderBlock {
     this.#size += piece.length;
     // An empty piece counts as its frame head, or there could be endless empty pieces.
     if (this.#size + this.#pieces.length * FRAME_HEAD > HEAD_MAX) {
-      throw new MessageFault("the response head is too long");
+      throw new MessageFault("the head is too long");
     }
     this.#pieces.push(piece.slice());
   }

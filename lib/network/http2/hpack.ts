@@ -1,8 +1,8 @@
 /** Header compression of HTTP/2 (RFC 7541). The encoder uses no dynamic table, and so has no state. */
-import { MessageFault } from "../../fault.ts";
-import { HEAD_MAX } from "../../limit.ts";
-import type { Header } from "../../message/header.ts";
-import { decodeLatin1, putLatin1 } from "../../message/bytes.ts";
+import { MessageFault } from "../fault.ts";
+import { HEAD_MAX } from "../limit.ts";
+import type { Header } from "../message/header.ts";
+import { decodeLatin1, putLatin1 } from "../message/bytes.ts";
 
 /** Size of the peer's dynamic table (RFC 9113 §6.5.2, the default). */
 const TABLE_MAX = 4096;
@@ -92,7 +92,7 @@ export class HeaderDecoder {
       const header = this.#field(reader, byte);
       size += header[0].length + header[1].length + ENTRY_COST;
       // A few indexed bytes can expand to many.
-      if (size > HEAD_MAX * 2) throw new MessageFault("the response head is too long");
+      if (size > HEAD_MAX * 2) throw new MessageFault("the head is too long");
       headers.push(header);
     }
     return headers;
