@@ -386,6 +386,7 @@ export function networkOf(settings: SettingsStore): Contract["network"] {
     ...(proxy && { proxy }),
     ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
     ...(priceFile ? { price_file: priceFile as string } : {}),
+    ...(settings.inForce("network.http2") === false && { http2: false }),
   };
 }
 

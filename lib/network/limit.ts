@@ -50,8 +50,20 @@ export const IDLE_MAX = 512;
 export const LISTENER_NAMES_MAX = 1024;
 /** Most concurrent streams of one HTTP/2 connection; an upstream may allow fewer. */
 export const STREAMS_MAX = 100;
-/** Most unread `bytes` of one HTTP/2 stream. */
+/** Most unread `bytes` of one HTTP/2 stream of an upstream. */
 export const STREAM_WINDOW = 1024 * 1024;
+/** Most unread `bytes` of one HTTP/2 stream of a guest, and of all streams of its connection. */
+export const GUEST_STREAM_WINDOW = 256 * 1024;
+export const GUEST_CONNECTION_WINDOW = 1024 * 1024;
+/** Most connections of a VM that speak HTTP/2, and most exchanges on all of them. */
+export const HTTP2_CONNECTIONS_MAX = 256;
+export const HTTP2_EXCHANGES_MAX = 4096;
+/** Most streams that a connection of a guest resets at once, or is refused, and then in a second. */
+export const HTTP2_RESETS = 1000;
+export const HTTP2_RESETS_RATE = 33;
+/** Most frames of a guest at once that ask for nothing (PING, SETTINGS, PRIORITY, empty DATA), and then in a second. */
+export const HTTP2_IDLE_FRAMES = 1000;
+export const HTTP2_IDLE_FRAMES_RATE = 100;
 /**
  * Most `bytes` of a refused request that are read and dropped (docs/design/contracts/14-limits.md §14): many clients send a
  * whole body before they read, and report a broken pipe in place of a refusal that they have not read.

@@ -13,8 +13,10 @@ import { agrees, type Flow, formatAuthority, type Requester } from "./exchange/r
 import { fetchDocument, type HostRequest, sendFromHost } from "./exchange/host.ts";
 import { ConnectionLost, MessageFault } from "./fault.ts";
 import { GuestHttp } from "./guest/http.ts";
+import { beginsHttp2, GuestHttp2, Http2Room } from "./guest/http2/mod.ts";
+import type { GuestHttpOptions } from "./guest/request.ts";
 import { type ClientHello, parseHello, recognize } from "./guest/sniff.ts";
-import { Terminator } from "./guest/terminator.ts";
+import { HTTP2_ALPN, HTTP_ALPN, Terminator } from "./guest/terminator.ts";
 import { answerableOf, Tunnel, type TunnelEnd } from "./guest/tunnel.ts";
 import { type NetTimeouts, TIMEOUTS } from "./limit.ts";
 import { DatabaseProxy } from "./database/mod.ts";
@@ -44,6 +46,7 @@ export class NetProxy {
   readonly #timeouts: NetTimeouts;
   readonly #watch = new DeadlineWatch();
   readonly #terminator: Terminator;
+  readonly #http2Room = new Http2Room();
   readonly #context: ExchangeContext;
   readonly #tunnel: Tunnel;
   readonly #databases: DatabaseProxy;
@@ -59,7 +62,7 @@ export class NetProxy {
     this.#options = options;
     this.#gate = options.gate;
     this.#timeouts = { ...TIMEOUTS, ...options.timeouts };
-    this.#terminator = new Terminator(options.ca);
+    this.#terminator = new Terminator(options.ca, this.#hasHttp2 ? HTTP2_ALPN : HTTP_ALPN);
     const makePool = () => new Pool(this.#watch, this.#timeouts, options.caCerts ?? [], options.connect);
     const context: ExchangeContext = {
       gate: options.gate,
@@ -188,7 +191,7 @@ export class NetProxy {
       let protocol = await recognize(connection, flow.port, this.#timeouts);
       if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
       if (protocol === "tls") await this.#serveTls(connection, conn, flow, by);
-      else if (protocol === "http") await this.#serveHttp(connection, flow, by);
+      else if (protocol === "http") await this.#serveAnyHttp(connection, flow, by);
       else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
     } finally {
       connection.close();
@@ -277,13 +280,29 @@ export class NetProxy {
     close();
   }
 
-  #serveHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
-    return this.#http(connection, flow, by).serve();
+  /** Serves HTTP whose version its first bytes say: HTTP/2 begins with a preface, also without TLS. */
+  async #serveAnyHttp(connection: BufferedConnection, flow: Flow, by: Requester): Promise<void> {
+    connection.deadline.set(this.#timeouts.head);
+    const isHttp2 = this.#hasHttp2 && await beginsHttp2(connection).catch(() => undefined);
+    // It is gone, or too slow for the preface that it has begun.
+    if (isHttp2 === undefined) return;
+    await (isHttp2 ? this.#http2(connection, flow, by) : this.#http(connection, flow, by)).serve();
   }
 
   #http(connection: BufferedConnection, flow: Flow, by: Requester): GuestHttp {
-    const { names } = this.#options;
-    return new GuestHttp(connection, { context: this.#context, names, timeouts: this.#timeouts, flow, by });
+    return new GuestHttp(connection, this.#guestOptions(flow, by));
+  }
+
+  #http2(connection: BufferedConnection, flow: Flow, by: Requester): GuestHttp2 {
+    return new GuestHttp2(connection, this.#guestOptions(flow, by), this.#http2Room);
+  }
+
+  #guestOptions(flow: Flow, by: Requester): GuestHttpOptions {
+    return { context: this.#context, names: this.#options.names, timeouts: this.#timeouts, flow, by };
+  }
+
+  get #hasHttp2(): boolean {
+    return this.#options.http2 !== false;
   }
 
   /**
@@ -407,10 +426,13 @@ export class NetProxy {
         return this.#recordHandshake(flow, by, reason);
       }
       connection.onTimeout = undefined;
+      if (alpn === HTTP2_ALPN[0]) return await this.#http2(connection, flow, by).serve();
       // A client that has agreed on HTTP is silent because it is slow, on any port.
       let protocol = await recognize(connection, alpn === null ? flow.port : HTTP_PORT, this.#timeouts);
       if (protocol === "other") protocol = await this.#serveRaw(connection, conn, flow, by);
-      if (protocol === "http" || protocol === "tls") await this.#serveHttp(connection, flow, by);
+      // A client that has agreed on another version is held to it.
+      if (protocol === "http" && alpn === null) await this.#serveAnyHttp(connection, flow, by);
+      else if (protocol === "http" || protocol === "tls") await this.#http(connection, flow, by).serve();
       else if (protocol === "late") await this.#http(connection, flow, by).refuseSlowHead();
     } finally {
       connection.close();
@@ -507,6 +529,8 @@ export interface NetOptions {
   /** Opens a connection, such as through a proxy; absent: directly. */
   connect?: TcpConnector;
   timeouts?: Partial<NetTimeouts>;
+  /** false: guests get HTTP/1.1 only */
+  http2?: boolean;
 }
 
 // Packets outside of TCP connections and DNS: the guest's kernel refuses them.

@@ -67,7 +67,7 @@ export class Network {
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker, mayCache }: NetworkOptions): Promise<Network> {
-    const [ca, { resolvers, overrides, caCerts, prices, host }, cache] = await Promise.all([
+    const [ca, { resolvers, overrides, caCerts, prices, http2, host }, cache] = await Promise.all([
       openCa(home) as Promise<Ca>,
       readNetworkConfig(contract.network),
       openCache(home, contract, mayCache),
@@ -87,6 +87,7 @@ export class Network {
       ...(cache && { cache }),
       dialOverride: (host, port) => overrides.target(host, port),
       caCerts,
+      http2,
       connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
     });
     return new Network(gate, broker, dns, proxy);

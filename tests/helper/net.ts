@@ -28,6 +28,8 @@ export interface TestNetOptions {
   connect?: NetOptions["connect"];
   lookup?: NetOptions["names"]["lookup"];
   nameOf?: NetOptions["names"]["nameOf"];
+  /** false: guests get HTTP/1.1 only */
+  http2?: boolean;
   /** what findings hold back */
   hold?: GateOptions["hold"];
 }
@@ -72,6 +74,7 @@ export class TestNet implements AsyncDisposable {
       ...(options.connect && { connect: options.connect }),
       ...(options.models && { models: options.models }),
       ...(options.cache && { cache: options.cache }),
+      ...(options.http2 !== undefined && { http2: options.http2 }),
     });
     const caPath = join(dir, "guest-ca.pem");
     await Deno.writeTextFile(caPath, ca.certificate);

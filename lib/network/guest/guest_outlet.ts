@@ -1,25 +1,18 @@
-import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts";
-import { plain } from "../../base/print/mod.ts";
-import { askCommandOf, type Decision, guestAnswer, guestRefusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { Outlet } from "../exchange/context.ts";
 import { ClientLost } from "../fault.ts";
 import type { Header } from "../message/header.ts";
 import { BodyWriter, formatHead } from "../message/body.ts";
+import { GuestReplies, type ReplyOptions } from "./replies.ts";
 
 /** Form of a response on a guest's connection. */
-export interface OutletOptions {
-  method: string;
+export interface OutletOptions extends ReplyOptions {
   /** HTTP/1.0: no chunks */
   old: boolean;
   /** the connection may serve another request */
   alive: boolean;
   /** timeout of each write in `ms` */
   idleMs: number;
-  /** `ms` after which a client that waits for a person is answered */
-  heldMs?: number;
-  /** `accept` of the request: a client that wants text gets refusals as text */
-  accept?: string;
   signal: AbortSignal;
   /** called when the client goes away */
   onGone(): void;
@@ -30,13 +23,12 @@ export interface OutletOptions {
 const CONTINUE = new TextEncoder().encode("HTTP/1.1 100 Continue\r\n\r\n");
 
 /** Writes one response on a guest's HTTP/1.1 connection. */
-export class GuestOutlet implements Outlet {
+export class GuestOutlet extends GuestReplies implements Outlet {
   /** the connection serves another request; final once the response is complete */
   alive: boolean;
   /** a byte was written: a later refusal cannot be sent any more */
   begun = false;
   readonly signal: AbortSignal;
-  blockReply?: Outlet["blockReply"];
   readonly #connection: BufferedConnection;
   readonly #options: OutletOptions;
   /** the client still waits for `100 Continue` */
@@ -44,6 +36,7 @@ export class GuestOutlet implements Outlet {
   #writer?: BodyWriter;
 
   constructor(connection: BufferedConnection, options: OutletOptions) {
+    super(options);
     this.#connection = connection;
     this.#options = options;
     this.alive = options.alive;
@@ -70,7 +63,7 @@ export class GuestOutlet implements Outlet {
     body: Uint8Array,
     declared?: string,
   ): Promise<void> {
-    const isBodiless = this.#isBodiless(status);
+    const isBodiless = this.isBodiless(status);
     const length = isBodiless ? declared : `${body.length}`;
     const head = this.#head(status, headers, length === undefined ? "" : `content-length: ${length}\r\n`);
     this.begun = true;
@@ -82,36 +75,6 @@ export class GuestOutlet implements Outlet {
       throw new ClientLost(cause);
     }
     this.#connection.deadline.off();
-  }
-
-  /** Git has no time-out, and does not try again. */
-  get heldMs(): number | undefined {
-    return this.blockReply ? undefined : this.#options.heldMs;
-  }
-
-  sendBlock(decision: Decision): Promise<void> {
-    const reply = this.blockReply?.(decision);
-    if (reply) return this.sendWhole(reply.status, reply.headers, reply.body);
-    const ask = askCommandOf(decision);
-    const refusal = { ...guestRefusal(decision), ...(ask !== undefined && { ask }) };
-    // Clients try again after 503, and not after 403.
-    const status = decision.answered?.open ? 503 : 403;
-    const more: Header[] = refusal.retry_after === undefined
-      ? []
-      : [["retry-after", `${refusal.retry_after}`]];
-    if (!wantsText(this.#options.accept)) return this.sendJson(status, refusal, more);
-    const body = new TextEncoder().encode(`sbx: ${plain(guestAnswer(decision))}\n`);
-    return this.sendWhole(status, [["content-type", "text/plain; charset=utf-8"], ...more], body);
-  }
-
-  sendError(error: SbxError): Promise<void> {
-    return this.sendJson(statusOf(error.code), guestErrorBody(error));
-  }
-
-  /** Sends a response of sbx, as JSON. */
-  sendJson(status: number, record: unknown, more: readonly Header[] = []): Promise<void> {
-    const body = new TextEncoder().encode(JSON.stringify(record) + "\n");
-    return this.sendWhole(status, [["content-type", "application/json"], ...more], body);
   }
 
   begin(status: number, headers: readonly Header[], length: number | undefined): void {
@@ -167,10 +130,6 @@ export class GuestOutlet implements Outlet {
     });
   }
 
-  #isBodiless(status: number): boolean {
-    return this.#options.method === "HEAD" || status === 204 || status === 304;
-  }
-
   #head(status: number, headers: readonly Header[], framing: string): string {
     const { old } = this.#options;
     if (this.#isAwaited) this.alive = false;
@@ -216,8 +175,3 @@ const REASONS: Record<number, string> = {
   503: "Service Unavailable",
   504: "Gateway Timeout",
 };
-
-/** True for an `accept` that names a kind of text and no JSON, as that of browsers and fetchers of pages does. */
-function wantsText(accept = ""): boolean {
-  return /\btext\//i.test(accept) && !/json/i.test(accept);
-}

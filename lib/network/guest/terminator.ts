@@ -11,6 +11,8 @@ import { LISTENER_NAMES_MAX } from "../limit.ts";
 
 /** A client of HTTP/1.0 offers that alone, as `curl --http1.0` does. */
 export const HTTP_ALPN: readonly string[] = ["http/1.1", "http/1.0"];
+/** With HTTP/2, which is taken where the client offers it. */
+export const HTTP2_ALPN: readonly string[] = ["h2", ...HTTP_ALPN];
 /** Most listeners for clients without a server name: each has the certificate of one address. */
 const ADDRESSES_MAX = 16;
 /** Delay in `ms` after a failed accept. */

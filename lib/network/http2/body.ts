@@ -41,6 +41,11 @@ export class Http2Body implements BodySource {
     return this.#unread.count > 0;
   }
 
+  /** Number of received bytes that were not read. */
+  get unread(): number {
+    return this.#unread.count;
+  }
+
   async read(): Promise<Uint8Array | null> {
     while (true) {
       const { bytes } = this.#unread;

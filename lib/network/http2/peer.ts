@@ -76,7 +76,7 @@ export abstract class Http2Peer<S extends PeerStream> {
   /** Reads frames until the connection ends. */
   protected async run(): Promise<void> {
     try {
-      while (!this.ended && await this.connection.fill()) this.handleUnread();
+      do this.#handleUnread(); while (!this.ended && await this.connection.fill());
       throw new ConnectionLost("closed the connection");
     } catch (error) {
       this.fail(error as Error);
@@ -84,7 +84,7 @@ export abstract class Http2Peer<S extends PeerStream> {
   }
 
   /** Handles the whole frames that have been received. */
-  protected handleUnread(): void {
+  #handleUnread(): void {
     for (let frame = this.#take(); frame && !this.ended; frame = this.#take()) this.#handle(frame);
   }
 

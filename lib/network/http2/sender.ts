@@ -29,8 +29,17 @@ export class StreamSender {
   readonly #idleMs: number;
   #ended = false;
 
-  /** @param deadline of each write, which takes at most `idleMs` */
-  constructor(peer: SendingPeer, id: number, deadline: Deadline, idleMs: number) {
+  /**
+   * @param deadline of each write, which takes at most `idleMs`
+   * @param onLast called once the last frame is on its way
+   */
+  constructor(
+    peer: SendingPeer,
+    id: number,
+    deadline: Deadline,
+    idleMs: number,
+    readonly onLast?: () => void,
+  ) {
     this.window = new SendWindow(peer.initialWindow);
     this.#peer = peer;
     this.#id = id;
@@ -47,7 +56,7 @@ export class StreamSender {
   /** @throws {ConnectionLost} */
   headers(headers: readonly Header[], last: boolean): Promise<void> {
     this.#deadline.set(this.#idleMs);
-    return this.#peer.write(headerFrames(this.#id, encodeHeaders(headers), this.#frameMax, last));
+    return this.#write(headerFrames(this.#id, encodeHeaders(headers), this.#frameMax, last), last);
   }
 
   /** Headers and a whole short body in one write, where the windows have room for it. @throws {ConnectionLost} */
@@ -64,15 +73,24 @@ export class StreamSender {
       this.#deadline.set(this.#idleMs);
       while (this.window.remaining <= 0 || window.remaining <= 0) {
         await (this.window.remaining <= 0 ? this.window : window).more();
-        if (this.#ended || window.closed) throw new ConnectionLost("was closed");
+        if (this.#ended) break;
+        if (window.closed) throw new ConnectionLost("was closed");
       }
+      if (this.#ended) throw new ConnectionLost("was closed");
       const count = Math.min(piece.length - at, this.window.remaining, window.remaining, WRITE_MAX);
       this.window.take(count);
       window.take(count);
       const bytes = piece.subarray(at, at += count);
-      await this.#peer.write(dataFrames(this.#id, bytes, this.#frameMax, last && at === piece.length));
+      const isLast = last && at === piece.length;
+      await this.#write(dataFrames(this.#id, bytes, this.#frameMax, isLast), isLast);
     }
-    if (piece.length === 0 && last) await this.#peer.write(dataFrames(this.#id, NO_BYTES, FRAME_MAX, true));
+    if (piece.length === 0 && last) await this.#write(dataFrames(this.#id, NO_BYTES, FRAME_MAX, true), true);
+  }
+
+  #write(frames: Uint8Array, last: boolean): Promise<void> {
+    const written = this.#peer.write(frames);
+    if (last) this.onLast?.();
+    return written;
   }
 
   /** Longer frames than the default would hold up other streams. */

@@ -56,20 +56,24 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead {
   if (more !== undefined || version === undefined) {
     throw new MessageFault("the request line does not have three parts");
   }
+  const checked = checkRequestLine(method, target);
+  if (version !== "HTTP/1.1" && version !== "HTTP/1.0") {
+    throw new MessageFault("the version is neither HTTP/1.1 nor HTTP/1.0");
+  }
+  const headers = parseFields(lines);
+  return { ...checked, old: version === "HTTP/1.0", headers };
+}
+
+/** Checks a method and a request target, in any version of HTTP. @throws {MessageFault} */
+export function checkRequestLine(method: string, target: string): Pick<RequestHead, "method" | "target"> {
   if (method.length > METHOD_MAX || !TOKEN.test(method)) throw new MessageFault("invalid method");
   if (target === "" || TARGET_BAD.test(target)) {
     throw new MessageFault("control characters in the request target");
   }
   if (target.includes("#")) throw new MessageFault("a fragment in the request target");
-  if (version !== "HTTP/1.1" && version !== "HTTP/1.0") {
-    throw new MessageFault("the version is neither HTTP/1.1 nor HTTP/1.0");
-  }
-  const headers = parseFields(lines);
   return {
     method: METHODS.has(method.toUpperCase()) ? method.toUpperCase() : method,
     target: target.replace(/[\x80-\xff]/g, percentEncode),
-    old: version === "HTTP/1.0",
-    headers,
   };
 }
 

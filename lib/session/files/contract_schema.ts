@@ -110,6 +110,8 @@ export const Contract = z.strictObject({
     extra_ca_file: z.string().optional(),
     /** JSON price table of models; absent: the built-in one */
     price_file: z.string().optional(),
+    /** false: guests get HTTP/1.1 only */
+    http2: z.boolean().optional(),
   }),
   /** shared cache; absent: the profile has none, or corp or the user switched it off */
   cache: z.strictObject({

@@ -13,6 +13,8 @@ export interface NetworkConfig {
   /** PEM */
   caCerts: string[];
   prices: Prices;
+  /** guests get HTTP/2 too */
+  http2: boolean;
   /** way to upstreams */
   host: HostNetwork;
 }
@@ -24,7 +26,8 @@ export interface NetworkConfig {
  * `network.ca_file.not_found`, `model.prices.invalid`, `model.prices.not_found`, each naming the setting
  */
 export async function readNetworkConfig(
-  { resolvers, overrides, host_services, extra_ca_file, price_file, proxy }: Contract["network"],
+  { resolvers, overrides, host_services, extra_ca_file, price_file, proxy, http2 = true }:
+    Contract["network"],
 ): Promise<NetworkConfig> {
   const [resolverList, overrideTable, caCerts, prices, proxies] = await Promise.all([
     readSetting(
@@ -47,6 +50,7 @@ export async function readNetworkConfig(
     overrides: overrideTable,
     caCerts,
     prices,
+    http2,
     host: new HostNetwork(proxies, caCerts),
   };
 }

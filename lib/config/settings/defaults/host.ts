@@ -87,6 +87,13 @@ type = "bool"
 default = false
 meta = { builtin = true }
 
+[settings.network.http2]
+name = "HTTP/2 for VMs"
+description = "Offer HTTP/2 to the programs of VMs, which gRPC needs; without it they get HTTP/1.1. VMs use a change from their next start"
+type = "bool"
+default = true
+meta = { builtin = true }
+
 [settings.network.mcp_logins]
 name = "Logins at MCP servers"
 description = "Allow sbx mcp login; forced to false by corp, logins of before are not used either"

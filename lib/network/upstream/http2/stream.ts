@@ -43,6 +43,8 @@ export class Http2Exchange implements UpstreamExchange {
   /** `bytes` that the upstream may still send */
   #granted = STREAM_WINDOW;
   #interim = 0;
+  /** the response has no body, whatever the upstream sends */
+  #isBodiless = false;
   #sent = false;
   #received = false;
   #ended = false;
@@ -103,8 +105,10 @@ export class Http2Exchange implements UpstreamExchange {
       if (!this.#body) throw new MessageFault("a body before its head");
       this.#granted -= count;
       if (this.#granted < 0) throw new MessageFault("more data than the window allows");
-      this.#restoreWindow(count - piece.length);
-      this.#body.push(piece);
+      // A client would read the body of such a response as the next response.
+      const isDropped = this.#isBodiless;
+      this.#restoreWindow(isDropped ? count : count - piece.length);
+      if (!isDropped) this.#body.push(piece);
       if (!last) return;
       this.#body.end([]);
       this.#endReceiving();
@@ -144,13 +148,13 @@ export class Http2Exchange implements UpstreamExchange {
 
   #respond(status: number, headers: Header[], last: boolean): void {
     const declared = headerValue(headers, "content-length");
-    const bodiless = this.#request.method === "HEAD" || status === 204 || status === 304;
+    const bodiless = this.#isBodiless = this.#request.method === "HEAD" || status === 204 || status === 304;
     const length = bodiless || declared === undefined
       ? undefined
       : Number(/^[0-9]{1,15}$/.exec(declared)?.[0]);
     if (Number.isNaN(length)) throw new MessageFault("content-length is not a number");
     const body = this.#body = new h2.Http2Body(
-      last && bodiless ? 0 : length,
+      bodiless ? 0 : length,
       () => this.#deadline.set(this.#idleMs),
       (count) => this.#restoreWindow(count),
     );
