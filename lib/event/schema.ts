@@ -96,6 +96,25 @@ const Aws = z.strictObject({
   source_key: z.string().optional().describe("key of the object that a copy is from, decoded"),
 });
 
+/** A call of gRPC or gRPC-Web (docs/design/contracts/05-policy.md §5, "gRPC"). */
+const Grpc = z.strictObject({
+  method: z.string(),
+  service: z.string().describe("with its package, such as google.pubsub.v1.Publisher"),
+  timeout_ms: count.optional().describe("deadline of the call"),
+  web: z.boolean().optional().describe("true: gRPC-Web"),
+});
+
+/** The messages of a call, and its end. */
+const GrpcResult = z.strictObject({
+  request_bytes: count.describe("bytes of the client's messages"),
+  requests: count.describe("number of the client's messages"),
+  response_bytes: count.describe("bytes of the server's messages"),
+  responses: count.describe("number of the server's messages"),
+  status: z.int().min(0).optional().describe(
+    "status of the call, 0 for OK; absent: the call ended without one",
+  ),
+});
+
 /** A command of a guest over SSH (docs/design/contracts/05-policy.md §5, "SSH"). */
 const Ssh = z.strictObject({
   command: z.string().describe("command line, or name of the subsystem; empty for a shell"),
@@ -119,6 +138,7 @@ const Http = z.strictObject({
     body: Body,
     aws: Aws.optional(),
     git: Git.optional(),
+    grpc: Grpc.optional(),
     ssh: Ssh.optional(),
   }),
   response: z.strictObject({
@@ -129,6 +149,7 @@ const Http = z.strictObject({
     ),
     headers: Headers,
     body: Body,
+    grpc: GrpcResult.optional(),
     no_close_notify: z.boolean().optional().describe(
       "true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing",
     ),

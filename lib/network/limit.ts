@@ -75,6 +75,8 @@ export const DRAIN_MAX = 1024 * 1024;
 /** Most `bytes` of a model's answer that are read for its counts after its client is gone (§4, "Budgets"). */
 export const LINGER_BYTES = 16 * 1024 * 1024;
 
+/** Longest trailers of gRPC-Web that are read, in `bytes`. */
+export const GRPC_TRAILERS_MAX = 16 * 1024;
 /** Longest payload of a WebSocket's control frame, in `bytes` (RFC 6455 §5.5). */
 export const CONTROL_PAYLOAD_MAX = 125;
 /** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */

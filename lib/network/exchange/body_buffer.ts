@@ -31,9 +31,15 @@ export class BodyBuffer implements Receiving {
    *
    * @param needed `bytes` that a model call's reader needs
    * @param onEnd called once the whole body has been read
+   * @param isEnough true for bytes that the decision can be made on: the client may wait for an answer before it sends more
    * @throws {ClientLost} also for a body that arrives slowly while others need its room
    */
-  async read({ body }: IncomingRequest, needed: number, onEnd: () => void): Promise<BufferedBody> {
+  async read(
+    { body }: IncomingRequest,
+    needed: number,
+    onEnd: () => void,
+    isEnough: (bytes: Uint8Array) => boolean = () => false,
+  ): Promise<BufferedBody> {
     const whole = body.length !== undefined && body.length <= BUFFERED_BODY_MAX ? body.length : 0;
     const most = Math.min(
       Math.max(CAPTURE_MAX + 1, needed, whole),
@@ -45,7 +51,9 @@ export class BodyBuffer implements Receiving {
     this.#budget.bytes += this.#reserved;
     const rest = new ClientBody(body, onEnd);
     const buffer = new ByteBuffer();
-    while (buffer.count < most && !body.done && this.#reserve(buffer.count, most)) {
+    while (
+      buffer.count < most && !body.done && !isEnough(buffer.bytes) && this.#reserve(buffer.count, most)
+    ) {
       const piece = await this.#readPiece(rest);
       if (piece === null) break;
       buffer.add(piece);

@@ -5,6 +5,7 @@ import {
   type HttpBody,
   type HttpEvent,
   type HttpGit,
+  type HttpGrpc,
   httpPathClass,
   traceIdOf,
 } from "../../event/mod.ts";
@@ -44,6 +45,7 @@ export interface RequestDescription {
   body: HttpBody;
   git?: HttpGit;
   aws?: HttpAws;
+  grpc?: HttpGrpc;
 }
 
 /** The captured head of a request, and the readers that it needs. */
@@ -142,7 +144,8 @@ export function describeBody(
 
 /** Drafts the event of a request. */
 export function httpDraft(by: Requester, request: RequestDescription): Draft {
-  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git, aws } = request;
+  const { method, scheme, host, port, target, rawPath, headers, imitated, bytes, body, git, aws, grpc } =
+    request;
   const { path, query } = splitTarget(target);
   const recorded = eventHeaders(headers);
   const trace_id = traceIdOf(recorded);
@@ -159,6 +162,7 @@ export function httpDraft(by: Requester, request: RequestDescription): Draft {
         body,
         bytes,
         ...(git && { git }),
+        ...(grpc && { grpc }),
         headers: recorded,
         host,
         method,

@@ -2,7 +2,7 @@
  * One request in five steps: describe it, decide on it, decide on its model call, send it, relay the response
  * (docs/concepts/network.md, docs/design/contracts/05-policy.md §5).
  */
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { asSbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { Decision, Draft, Passage } from "../../policy/mod.ts";
@@ -43,11 +43,13 @@ import {
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { bodyPlaceOf, looksEncoded, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
+import { GrpcBody, GrpcCounts, grpcOf, hasMessage } from "./grpc.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
 import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
+import { Revocation, revokedError } from "./revocation.ts";
 import { SocketExchange } from "./socket.ts";
 import { splitTarget } from "../message/head.ts";
 import { lenientPath } from "../../base/url/mod.ts";
@@ -67,6 +69,8 @@ export class HttpExchange {
   /** signature with the placeholder of a key */
   #signature?: RequestSignature;
   #chunked?: AwsChunkedBody;
+  /** messages of a call of gRPC */
+  #grpc?: GrpcCounts;
   /** the client is gone, and the answer is read on */
   #lingering?: number;
 
@@ -260,9 +264,12 @@ export class HttpExchange {
     const { by } = this.#incoming;
     const { head, call, git } = captured;
     const signature = this.#signature;
+    const grpc = grpcOf(head);
+    if (grpc) this.#grpc = new GrpcCounts(grpc);
     const needed = signature?.needsBody ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
+      this.#grpc?.isNative && needed === 0 && encodingOf(head.headers) === undefined,
     );
     if (git) await git.read(head, body, this.#outlet);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
@@ -273,7 +280,7 @@ export class HttpExchange {
     const aws = awsOf(this.#incoming, head, body, signature);
     signature?.requireHarmless(aws?.field);
     const described = describeRequest(this.#incoming, head, body, httpBody, git?.field, scrub);
-    const draft = httpDraft(by, { ...described, ...(aws && { aws: aws.field }) });
+    const draft = httpDraft(by, { ...described, ...(aws && { aws: aws.field }), ...(grpc && { grpc }) });
     this.#by = requesterOf(draft.common);
     this.#recordCapture(captured);
     return { draft, head, body, call, git, ...(aws?.fault !== undefined && { awsFault: aws.fault }) };
@@ -332,11 +339,18 @@ export class HttpExchange {
       this.#chunked = new AwsChunkedBody(whole, chunks, filter, this.#context.budget);
       return { body: this.#chunked, ...(filter && { filter }), streams: true };
     }
-    const body = prepareBody(buffered, filter, (trailers) => {
+    const trailersOf = (trailers: readonly Header[]) => {
       const { headers, substitutions } = broker.trailers({ scheme, host, port }, trailers);
       this.#recordSubstitutions(substitutions);
       return headers;
-    });
+    };
+    if (this.#grpc && !buffered.complete) {
+      const messages = broker.messages({ scheme, host, port, direction: "request" });
+      const rest = prepareBody(buffered, undefined, trailersOf);
+      return { body: new GrpcBody(rest, this.#grpc.requests, messages), filter: messages, streams: true };
+    }
+    this.#grpc?.requests.read(buffered.first);
+    const body = prepareBody(buffered, filter, trailersOf);
     if (buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
     return { body, ...(filter && { filter }), ...(!buffered.complete && { streams: true }) };
   }
@@ -404,6 +418,8 @@ export class HttpExchange {
         body: outgoing.body,
         trailers,
         ...(upgrade !== undefined && { upgrade }),
+        ...(this.#grpc && { isStream: true }),
+        ...(this.#grpc && this.#incoming.h2c && scheme === "http" && { h2c: true }),
       }, this.#flight);
       this.#bodyBuffer?.release();
       if (reply.response.status === 401) broker.refused?.(injected.substitutions);
@@ -449,6 +465,7 @@ export class HttpExchange {
       rulesRead: gate.reads(RESPONSE_BODY),
       ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),
       ...(tap && { tap }),
+      ...(this.#grpc && { grpc: this.#grpc }),
       linger: () => this.#linger(),
     }).relay(reply);
   }
@@ -458,9 +475,12 @@ export class HttpExchange {
     return emptyBody(this.#incoming);
   }
 
-  #bufferBody(needed: number): Promise<BufferedBody> {
+  /** @param isGrpc its client may wait for an answer before it sends more: rules on bodies see its first message */
+  #bufferBody(needed: number, isGrpc = false): Promise<BufferedBody> {
     this.#bodyBuffer = new BodyBuffer(this.#context.budget);
-    return this.#bodyBuffer.read(this.#incoming, needed, () => this.#watchClient());
+    const isEnough = this.#context.gate.reads(REQUEST_BODY) ? hasMessage : () => true;
+    const watch = () => this.#watchClient();
+    return this.#bodyBuffer.read(this.#incoming, needed, watch, isGrpc ? isEnough : undefined);
   }
 
   /** After the request's body nothing is read from the client, so its disconnect has to be watched for. */
@@ -478,7 +498,7 @@ export class HttpExchange {
   /** Aborts the exchange when one of its credentials is revoked; `undefined` for the many that use none. */
   #watchRevocation(
     injected: Pick<Injected, "released">,
-    filter: BodyFilter | undefined,
+    filter: OutgoingBody["filter"],
   ): Revocation | undefined {
     const signals = [injected.released, filter?.released];
     if (signals.every((signal) => signal === undefined)) return undefined;
@@ -540,7 +560,7 @@ function hostReply(
 /** Body on its way to the upstream. */
 interface OutgoingBody {
   body: BodySource;
-  filter?: BodyFilter;
+  filter?: Pick<BodyFilter, "substitutions" | "released">;
   /** the substitutions of `filter` are complete at the end only */
   streams?: boolean;
   /** of credentials in a body that was announced */
@@ -561,34 +581,4 @@ function labelled(draft: Draft, labels: Record<string, string>): Draft {
 /** Makes the decision on a substitution or a model call the decision of its request's event. */
 function attachDecision(decision: Decision, { common: { event_id } }: Event): Decision {
   return { ...decision, event_id };
-}
-
-/** Calls back when a credential in use is revoked. */
-export class Revocation {
-  readonly #signals: AbortSignal[];
-  readonly #callback: () => void;
-
-  /** @throws {SbxError} `credential.denied` when a credential is revoked already */
-  constructor(signals: (AbortSignal | undefined)[], callback: () => void) {
-    this.#signals = signals.filter((signal) => signal !== undefined);
-    this.#callback = callback;
-    if (this.happened) throw revokedError();
-    for (const signal of this.#signals) signal.addEventListener("abort", callback);
-  }
-
-  get happened(): boolean {
-    return this.#signals.some(({ aborted }) => aborted);
-  }
-
-  end(): void {
-    for (const signal of this.#signals) signal.removeEventListener("abort", this.#callback);
-  }
-}
-
-/** Error of a request whose credential was revoked. */
-function revokedError(cause?: unknown): SbxError {
-  return new SbxError("credential.denied", "the request was ended because its credential was revoked", {
-    cause,
-    hint: "add another credential for the VM: sbx credentials add PROVIDER",
-  });
 }

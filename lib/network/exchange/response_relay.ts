@@ -11,11 +11,12 @@ import { type BodyKind, BodyRecorder, isUnreadable, recordBody } from "../messag
 import { NO_BYTES } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { eventHeaders, type Header, headerValue, mayTrail } from "../message/header.ts";
-import type { BodyFilter, BodyPlace, CredentialPort } from "../interface/mod.ts";
+import type { BodyFilter, BodyPlace, CredentialPort, MessageFilter } from "../interface/mod.ts";
 import { relayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
 import { filterBytes, FilteredBody } from "./filtered_body.ts";
+import { GrpcBody, type GrpcCounts } from "./grpc.ts";
 import type { ResponseTap, TapEnd } from "./model_tap.ts";
 import type { Outlet } from "./context.ts";
 import type { SocketExchange } from "./socket.ts";
@@ -34,6 +35,8 @@ export interface ResponseRelayOptions {
   /** rules read the bodies of responses */
   rulesRead: boolean;
   tap?: ResponseTap;
+  /** messages of a call of gRPC */
+  grpc?: GrpcCounts;
   /** the client is gone, and the response is read on for its counts: ends that after a while */
   linger(): void;
   /** records substitutions of the broker */
@@ -43,6 +46,8 @@ export interface ResponseRelayOptions {
 export class ResponseRelay {
   readonly #options: ResponseRelayOptions;
   #filter?: BodyFilter;
+  /** changes the messages of gRPC */
+  #messages?: MessageFilter;
   /** digest of the copy in the cache that the body is */
   #cacheDigest?: string;
   /** the body is encoded, or a part of one: it cannot be searched */
@@ -69,7 +74,8 @@ export class ResponseRelay {
       this.#isHidden = encodingOf(headers) !== undefined || isPartial(response.status);
       tap?.head(response.status, headers);
       const { length } = response.body;
-      if (length !== undefined && length <= WHOLE_RESPONSE_MAX) {
+      // An answer of gRPC has trailers behind it.
+      if (length !== undefined && length <= WHOLE_RESPONSE_MAX && !this.#options.grpc) {
         const body = length === 0
           ? NO_BYTES
           : response.body.takeWhole?.() ?? await readWhole(response.body, length);
@@ -142,7 +148,7 @@ export class ResponseRelay {
     if (await this.#isBlocked(this.#describe(status, headers, 0, { ...NO_HTTP_BODY, truncated: true }))) {
       return false;
     }
-    const source = filter ? new FilteredBody(body, filter) : body;
+    const source = this.#sourceOf(body, filter);
     const recorder = new BodyRecorder();
     let error: string | undefined;
     let isRead = false;
@@ -163,7 +169,7 @@ export class ResponseRelay {
     };
     try {
       outlet.begin(status, headers, tap?.strips ? undefined : source.length);
-      if (!source.ready) await toClient(() => outlet.flush());
+      if (!source.ready && !source.done) await toClient(() => outlet.flush());
       for (let piece = await source.read(); piece !== null; piece = await source.read()) {
         this.#requireReadable();
         recorder.add(piece);
@@ -184,14 +190,26 @@ export class ResponseRelay {
       if (cause instanceof ClientLost) throw cause;
       return false;
     } finally {
-      if (filter) this.#options.record(filter.substitutions);
+      const changes = this.#messages ?? filter;
+      if (changes) this.#options.record(changes.substitutions);
       const httpBody = await recorder.record(this.#kindOf(headers), error === undefined);
       const response = {
-        ...this.#describe(status, headers, recorder.size, httpBody),
+        ...this.#describe(status, headers, recorder.size, httpBody, source.trailers),
         ...(body.noCloseNotify && { no_close_notify: true }),
       };
       this.#finish({ response, ...(error !== undefined && { error }) }, { complete: isRead });
     }
+  }
+
+  /** The body as the client gets it. */
+  #sourceOf(body: BodySource, filter: BodyFilter | undefined): BodySource {
+    const { grpc, broker, place } = this.#options;
+    if (!grpc) return filter ? new FilteredBody(body, filter) : body;
+    if (!filter?.searching) return new GrpcBody(body, grpc.responses);
+    const { scheme, host, port } = place;
+    const messages = broker.messages({ scheme, host, port, direction: "response" });
+    this.#messages = messages;
+    return new GrpcBody(body, grpc.responses, messages);
   }
 
   /** Relays the messages of a WebSocket. */
@@ -247,8 +265,18 @@ export class ResponseRelay {
     }
   }
 
-  #describe(status: number, headers: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
-    return this.#describeFields(status, this.#options.broker.scrubFields(headers), bytes, body);
+  #describe(
+    status: number,
+    headers: readonly Header[],
+    bytes: number,
+    body: HttpBody,
+    trailers: readonly Header[] = [],
+  ): HttpResponse {
+    const grpc = this.#options.grpc?.result([...headers, ...trailers]);
+    return {
+      ...this.#describeFields(status, this.#options.broker.scrubFields(headers), bytes, body),
+      ...(grpc && { grpc }),
+    };
   }
 
   /** @param fields without secrets */

@@ -10,6 +10,7 @@ import { type BodySource, keepsAlive, requestFraming, WireBody } from "../messag
 import { headEnd, parseRequestHead, type RequestHead } from "../message/head.ts";
 import { headerValue } from "../message/header.ts";
 import { GuestOutlet } from "./guest_outlet.ts";
+import { grpcReplies } from "./replies.ts";
 import {
   type GuestHttpOptions,
   type NamedRequest,
@@ -64,7 +65,7 @@ export class GuestHttp {
       old: head.old,
       alive: keepsAlive(head),
       idleMs: timeouts.body,
-      heldMs: timeouts.held,
+      ...grpcReplies(head.headers, timeouts.held),
       accept: headerValue(head.headers, "accept"),
       signal: this.#gone.signal,
       onGone: () => this.#gone.abort(),

@@ -3,7 +3,9 @@ import { guestErrorBody, type SbxError, statusOf } from "../../base/error/mod.ts
 import { plain } from "../../base/print/mod.ts";
 import { askCommandOf, type Decision, guestAnswer, guestRefusal } from "../../policy/mod.ts";
 import type { Outlet } from "../exchange/context.ts";
-import type { Header } from "../message/header.ts";
+import { grpcRefusal, isGrpc, timeoutOf } from "../exchange/grpc.ts";
+import { NO_BYTES } from "../message/bytes.ts";
+import { type Header, headerValue } from "../message/header.ts";
 
 /** The client of a request, as far as its answers depend on it. */
 export interface ReplyOptions {
@@ -12,7 +14,23 @@ export interface ReplyOptions {
   heldMs?: number;
   /** `accept` of the request: a client that wants text gets refusals as text */
   accept?: string;
+  /** content type of a call of gRPC, whose client reads a status of its own */
+  grpc?: string;
 }
+
+/** Answers in the form of a call: none for a request that is no gRPC. @param heldMs as in {@linkcode ReplyOptions} */
+export function grpcReplies(headers: readonly Header[], heldMs: number): Partial<ReplyOptions> {
+  if (!isGrpc(headers)) return { heldMs };
+  const timeout = timeoutOf(headers);
+  return {
+    grpc: headerValue(headers, "content-type")!,
+    // Its client gives up at its deadline, and would not see the answer.
+    heldMs: timeout === undefined ? heldMs : Math.min(heldMs, timeout * DEADLINE_PART),
+  };
+}
+
+/** Part of a deadline after which a client that waits for a person is answered. */
+const DEADLINE_PART = 0.8;
 
 /** Answers of sbx, in any version of HTTP. */
 export abstract class GuestReplies {
@@ -45,13 +63,21 @@ export abstract class GuestReplies {
     const more: Header[] = refusal.retry_after === undefined
       ? []
       : [["retry-after", `${refusal.retry_after}`]];
+    const { grpc } = this.replies;
+    if (grpc !== undefined) {
+      return this.sendWhole(200, grpcRefusal(status, plain(guestAnswer(decision)), grpc), NO_BYTES);
+    }
     if (!wantsText(this.replies.accept)) return this.sendJson(status, refusal, more);
     const body = new TextEncoder().encode(`sbx: ${plain(guestAnswer(decision))}\n`);
     return this.sendWhole(status, [["content-type", "text/plain; charset=utf-8"], ...more], body);
   }
 
   sendError(error: SbxError): Promise<void> {
-    return this.sendJson(statusOf(error.code), guestErrorBody(error));
+    const status = statusOf(error.code);
+    const body = guestErrorBody(error);
+    const { grpc } = this.replies;
+    if (grpc === undefined) return this.sendJson(status, body);
+    return this.sendWhole(200, grpcRefusal(status, plain(body.error), grpc), NO_BYTES);
   }
 
   /** Sends a response of sbx, as JSON. */

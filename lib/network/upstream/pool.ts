@@ -92,7 +92,7 @@ export class Pool {
     const whole = body instanceof WholeBody ? body.bytes : undefined;
     for (let attempt = 1;; attempt++) {
       if (whole) request.body = new WholeBody(whole, body.trailers);
-      const key = keyOf(destination);
+      const key = keyOf(destination) + (request.h2c ? " h2c" : "");
       const reused = this.#reuse(key, request);
       const exchange = reused ?? await this.#begin(key, destination, request);
       flight.enter(exchange);
@@ -149,13 +149,13 @@ export class Pool {
     request: OutgoingRequest,
   ): Promise<UpstreamExchange> {
     // Only HTTP/1.1 has upgrades.
-    if (request.upgrade !== undefined || destination.scheme !== "https") {
+    if (request.upgrade !== undefined || destination.scheme !== "https" && !request.h2c) {
       const { connection } = await this.#connect(destination, ["http/1.1"]);
       return this.#beginHttp1(key, connection, request);
     }
     return await this.#dials.open<BufferedConnection, UpstreamExchange>(
       key,
-      () => this.#dial(key, destination),
+      () => this.#dial(key, destination, request.h2c === true),
       (dialled) =>
         "session" in dialled
           ? dialled.session.exchange(request)
@@ -163,9 +163,13 @@ export class Pool {
     );
   }
 
-  async #dial(key: string, destination: PinnedDestination): Promise<Dialled<BufferedConnection>> {
+  async #dial(
+    key: string,
+    destination: PinnedDestination,
+    isKnown: boolean,
+  ): Promise<Dialled<BufferedConnection>> {
     const { connection, protocol } = await this.#connect(destination, ["h2", "http/1.1"]);
-    if (protocol !== "h2") return { connection };
+    if (protocol !== "h2" && !isKnown) return { connection };
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);
     return { session };

@@ -38,6 +38,10 @@ export interface OutgoingRequest {
   upgrade?: string;
   /** the client reads trailers */
   trailers: boolean;
+  /** either side may be silent for long */
+  isStream?: boolean;
+  /** for HTTP/2 without TLS, which the upstream is known to speak */
+  h2c?: boolean;
 }
 
 /** Announcement of a body, whose bytes wait until the upstream asks for them. */

@@ -27,7 +27,7 @@ const PARTS: Partial<Record<EventType, Part[]>> = {
     { name: "method", fields: ["http.request.method"], other: { "http.request.method": "DELETE" } },
     {
       name: "path",
-      fields: ["path", "raw_path", "path_class", "url", "git", "aws", "ssh"].map((name) =>
+      fields: ["path", "raw_path", "path_class", "url", "git", "grpc", "aws", "ssh"].map((name) =>
         `http.request.${name}`
       ),
       other: { "http.request.path": `/${WORD}` },

@@ -275,6 +275,8 @@ const GIT = "http.request.git.";
 const SSH = "http.request.ssh.";
 /** The operation of a request to Amazon: read from its host, head and body. */
 const AWS = "http.request.aws.";
+/** A call of gRPC: read from the path, the content type and the messages. */
+const GRPC = ["http.request.grpc.", "http.response.grpc."];
 /** The copy that answered a request; the host sets it. */
 const CACHE = "http.response.cache_digest";
 const HEADERS = ["http.request.headers", "http.response.headers"];
@@ -392,6 +394,9 @@ function rewritableField(path: string) {
   }
   if (path.startsWith(AWS)) {
     throw new MatchError(`${path} describes an operation at Amazon; block it instead`);
+  }
+  if (GRPC.some((prefix) => path.startsWith(prefix))) {
+    throw new MatchError(`${path} describes a call, which is sent as it is; block it instead`);
   }
   if (path.startsWith("common.") || path === "schema_version" || path.startsWith("credential.")) {
     throw new MatchError(`${path} describes the event itself and cannot be rewritten`);

@@ -11,7 +11,7 @@ import {
 import { filterBytes, prepareBody } from "../../../lib/network/exchange/filtered_body.ts";
 import { modelBodyOf } from "../../../lib/network/exchange/model_tap.ts";
 import type { IncomingRequest } from "../../../lib/network/exchange/request.ts";
-import { Revocation } from "../../../lib/network/exchange/exchange.ts";
+import { Revocation } from "../../../lib/network/exchange/revocation.ts";
 import { ClientLost, ConnectionLost, type MessageFault } from "../../../lib/network/fault.ts";
 import { BUFFERED_BODY_MAX, BUFFERED_TOTAL_MAX, CAPTURE_MAX } from "../../../lib/network/limit.ts";
 import { type BodySource, NO_BODY, WholeBody } from "../../../lib/network/message/body.ts";

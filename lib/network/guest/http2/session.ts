@@ -1,6 +1,7 @@
 import { ignore } from "../../../base/error/mod.ts";
 import { guestRefusal } from "../../../policy/mod.ts";
 import type { BufferedConnection } from "../../connection.ts";
+import { isGrpc } from "../../exchange/grpc.ts";
 import { HttpExchange } from "../../exchange/exchange.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../../fault.ts";
 import * as h2 from "../../http2/mod.ts";
@@ -24,6 +25,7 @@ import {
   refuseMalformed,
   refuseNamed,
 } from "../request.ts";
+import { grpcReplies } from "../replies.ts";
 import { readStreamHead, type StreamHead } from "./head.ts";
 import { Allowance, type Http2Room } from "./room.ts";
 import { GuestStream, StreamOutlet } from "./stream.ts";
@@ -264,7 +266,9 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       read = error;
     }
     const length = read instanceof MessageFault ? undefined : read.length;
-    const stream = new GuestStream(this, id, length, endsStream);
+    const isStream = !(read instanceof MessageFault) && isGrpc(read.head.headers);
+    const idleMs = isStream ? this.timeouts.relay : this.timeouts.body;
+    const stream = new GuestStream(this, id, { length, endsStream, idleMs });
     this.streams.set(id, stream);
     const running = this.#room.hold(() => this.#serveStream(stream, read, size)).catch((error) => {
       this.#failure ??= error;
@@ -286,7 +290,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
   }
 
   async #serveRequest(stream: GuestStream, head: RequestHead, size: number): Promise<void> {
-    const { context, timeouts } = this.#options;
+    const { context, timeouts, flow } = this.#options;
     let named: NamedRequest;
     try {
       named = nameRequest(this.#options, head, stream.body, size);
@@ -294,11 +298,12 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       if (error instanceof MessageFault) return await this.#refuseMalformed(stream, head, error);
       throw error;
     }
-    const { request, refusal } = named;
+    const { refusal } = named;
+    const request = flow.scheme === "http" ? { ...named.request, h2c: true } : named.request;
     const accept = headerValue(head.headers, "accept");
     const outlet = new StreamOutlet(stream, {
       method: head.method,
-      heldMs: timeouts.held,
+      ...grpcReplies(head.headers, timeouts.held),
       ...(accept !== undefined && { accept }),
       ...(request.expects && { expects: true }),
     });

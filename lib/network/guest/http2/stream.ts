@@ -41,22 +41,28 @@ export class GuestStream implements h2.PeerStream {
   #received: boolean;
   #fault?: MessageFault;
 
-  /**
-   * @param length `content-length` of the request
-   * @param endsStream it has no body
-   */
-  constructor(session: GuestSession, readonly id: number, length: number | undefined, endsStream: boolean) {
+  constructor(
+    session: GuestSession,
+    readonly id: number,
+    { length, endsStream, idleMs }: {
+      /** `content-length` of the request */
+      length: number | undefined;
+      /** it has no body */
+      endsStream: boolean;
+      /** longest wait for the guest */
+      idleMs: number;
+    },
+  ) {
     this.#session = session;
     this.#received = endsStream;
-    const { body } = session.timeouts;
     this.#reading = session.deadline(() => this.fail(new ConnectionLost("was idle for too long", true)));
     this.#writing = session.deadline(() =>
       this.#close(new ConnectionLost("was idle for too long", true), h2.CANCEL)
     );
-    this.#sender = new h2.StreamSender(session, id, this.#writing, body, () => this.#finish());
+    this.#sender = new h2.StreamSender(session, id, this.#writing, idleMs, () => this.#finish());
     this.body = new h2.Http2Body(
       length ?? (endsStream ? 0 : undefined),
-      () => this.#reading.set(body),
+      () => this.#reading.set(idleMs),
       (count) => this.#restore(count),
     );
     if (endsStream && !length) this.body.end([]);

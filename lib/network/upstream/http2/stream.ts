@@ -56,7 +56,7 @@ export class Http2Exchange implements UpstreamExchange {
     if (request.body instanceof AnnouncedBody) this.#continuation = new Continuation();
     this.response.catch(ignore("the exchange awaits it")).finally(() => this.#continuation?.settle(false));
     this.#deadline = session.deadline(() => this.#abort(new ConnectionLost("was idle for too long", true)));
-    this.#idleMs = session.timeouts.body;
+    this.#idleMs = request.isStream ? session.timeouts.relay : session.timeouts.body;
     this.#sender = new h2.StreamSender(session, id, this.#deadline, this.#idleMs);
   }
 
@@ -216,7 +216,7 @@ export class Http2Exchange implements UpstreamExchange {
     const { method, authority, target, headers, body, trailers } = this.#request;
     const fields: Header[] = [
       [":method", method],
-      [":scheme", "https"],
+      [":scheme", this.#request.h2c ? "http" : "https"],
       [":authority", authority],
       [":path", target],
       ...headers,

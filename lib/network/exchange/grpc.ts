@@ -1,0 +1,212 @@
+/** gRPC and gRPC-Web: the call that a request makes, the messages of both sides, and refusals that its clients read. */
+import { joinBytes } from "../../base/bytes/mod.ts";
+import type { HttpGrpc, HttpGrpcResult } from "../../event/mod.ts";
+import type { BodySource } from "../message/body.ts";
+import { decodeLatin1, NO_BYTES } from "../message/bytes.ts";
+import { splitTarget } from "../message/head.ts";
+import { type Header, headerValue } from "../message/header.ts";
+import type { MessageFilter } from "../interface/mod.ts";
+import { GRPC_TRAILERS_MAX } from "../limit.ts";
+import type { CapturedHead } from "./request.ts";
+
+/** Content types of gRPC; servers read them in any case, and what follows a known beginning as a codec. */
+const TYPE = /^application\/grpc(-web(-text)?)?(?![a-z0-9_-])/i;
+/** Service and method are the last two segments: gRPC-Web may be served below a prefix. */
+const PATH = /\/([^/]+)\/([^/]+)$/;
+/** `ms` of the units of `grpc-timeout`. */
+const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
+/** Length of the prefix of a message: a flag, and its length. */
+const PREFIX = 5;
+/** Flag of the trailers of gRPC-Web, which are the last message of the body. */
+const TRAILERS = 0x80;
+
+/** The call of a request; `undefined` for one that is no gRPC. */
+export function grpcOf({ method, target, headers }: CapturedHead): HttpGrpc | undefined {
+  const [, web] = TYPE.exec(headerValue(headers, "content-type")?.trim() ?? "") ?? [undefined, undefined];
+  if (method !== "POST" || !isGrpc(headers)) return undefined;
+  const [, service, name] = PATH.exec(splitTarget(target).path) ?? [];
+  if (service === undefined) return undefined;
+  const timeout_ms = timeoutOf(headers);
+  return {
+    method: name,
+    service,
+    ...(timeout_ms !== undefined && { timeout_ms }),
+    ...(web !== undefined && { web: true }),
+  };
+}
+
+/** True for the content type of gRPC or gRPC-Web. */
+export function isGrpc(headers: readonly Header[]): boolean {
+  return TYPE.test(headerValue(headers, "content-type")?.trim() ?? "");
+}
+
+/** Deadline of a call, in `ms` from its beginning. */
+export function timeoutOf(headers: readonly Header[]): number | undefined {
+  const [, count, unit] = /^([0-9]{1,8})([HMSmun])$/.exec(headerValue(headers, "grpc-timeout") ?? "") ?? [];
+  return count === undefined ? undefined : Math.ceil(Number(count) * UNITS[unit]);
+}
+
+/** True once the first message of a body is whole. */
+export function hasMessage(bytes: Uint8Array): boolean {
+  if (bytes.length < PREFIX) return false;
+  return bytes.length >= PREFIX + new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+}
+
+/** Reads the messages of one direction as they pass. */
+export class GrpcReader {
+  messages = 0;
+  /** without prefixes */
+  bytes = 0;
+  /** trailers of gRPC-Web */
+  trailers: readonly Header[] = [];
+  #flag = 0;
+  #prefix = 0;
+  #left = 0;
+  #text: Uint8Array[] = [];
+  #textSize = 0;
+
+  /** @returns where messages end in the piece */
+  read(piece: Uint8Array): number[] {
+    const ends: number[] = [];
+    for (let at = 0; at < piece.length;) {
+      if (this.#prefix < PREFIX) {
+        if (this.#prefix === 0) {
+          this.#flag = piece[at];
+          this.#left = 0;
+        } else this.#left = this.#left * 256 + piece[at];
+        at++;
+        if (++this.#prefix < PREFIX) continue;
+      }
+      const count = Math.min(this.#left, piece.length - at);
+      this.#take(piece.subarray(at, at += count));
+      this.#left -= count;
+      if (this.#left > 0) continue;
+      this.#end();
+      ends.push(at);
+    }
+    return ends;
+  }
+
+  #take(bytes: Uint8Array): void {
+    if (!(this.#flag & TRAILERS)) this.bytes += bytes.length;
+    else if (this.#textSize + bytes.length <= GRPC_TRAILERS_MAX) {
+      this.#text.push(bytes.slice());
+      this.#textSize += bytes.length;
+    }
+  }
+
+  #end(): void {
+    this.#prefix = 0;
+    if (!(this.#flag & TRAILERS)) {
+      this.messages++;
+      return;
+    }
+    this.trailers = decodeLatin1(joinBytes(this.#text)).split("\r\n").flatMap((line): Header[] => {
+      const colon = line.indexOf(":");
+      return colon > 0 ? [[line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]] : [];
+    });
+    this.#text = [];
+    this.#textSize = 0;
+  }
+}
+
+/** The messages of a call, as far as they have passed. */
+export class GrpcCounts {
+  readonly requests = new GrpcReader();
+  readonly responses = new GrpcReader();
+  readonly isNative: boolean;
+
+  constructor(call: HttpGrpc) {
+    this.isNative = call.web !== true;
+  }
+
+  /** What the event says of the answer. @param fields of its head and of its trailers */
+  result(fields: readonly Header[]): HttpGrpcResult {
+    const status = /^[0-9]{1,9}$/.exec(
+      headerValue([...fields, ...this.responses.trailers], "grpc-status") ?? "",
+    );
+    return {
+      request_bytes: this.requests.bytes,
+      requests: this.requests.messages,
+      response_bytes: this.responses.bytes,
+      responses: this.responses.messages,
+      ...(status && { status: Number(status[0]) }),
+    };
+  }
+}
+
+/** A body of messages: each passes as a whole, so that neither side waits for bytes of a message that has ended. */
+export class GrpcBody implements BodySource {
+  readonly #body: BodySource;
+  readonly #reader: GrpcReader;
+  readonly #filter?: MessageFilter;
+
+  /** @param filter changes the messages */
+  constructor(body: BodySource, reader: GrpcReader, filter?: MessageFilter) {
+    this.#body = body;
+    this.#reader = reader;
+    if (filter) this.#filter = filter;
+  }
+
+  get length(): number | undefined {
+    return this.#filter ? undefined : this.#body.length;
+  }
+
+  get trailers(): readonly Header[] {
+    return this.#body.trailers;
+  }
+
+  get done(): boolean {
+    return this.#body.done;
+  }
+
+  get ready(): boolean {
+    return this.#body.ready;
+  }
+
+  async read(): Promise<Uint8Array | null> {
+    while (true) {
+      const piece = await this.#body.read();
+      if (piece === null) return null;
+      const ends = this.#reader.read(piece);
+      if (!this.#filter) return piece;
+      const passed = filterMessages(this.#filter, piece, ends);
+      if (passed.length > 0) return passed;
+    }
+  }
+}
+
+function filterMessages(filter: MessageFilter, piece: Uint8Array, ends: readonly number[]): Uint8Array {
+  const passed: Uint8Array[] = [];
+  let from = 0;
+  for (const end of ends) {
+    passed.push(filter.push(piece.subarray(from, end), true));
+    from = end;
+  }
+  if (from < piece.length) passed.push(filter.push(piece.subarray(from), false));
+  return passed.length === 0 ? NO_BYTES : joinBytes(passed);
+}
+
+// Refusals: a status of gRPC, without a message (Trailers-Only).
+
+/** Statuses of gRPC for those of HTTP. */
+const STATUSES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 12, 409: 10, 429: 8 };
+const UNAVAILABLE = 14;
+const UNKNOWN = 2;
+
+/** Fields of a response that refuses a call. @param type content type of the request */
+export function grpcRefusal(status: number, message: string, type: string): Header[] {
+  const code = STATUSES[status] ?? (status >= 502 ? UNAVAILABLE : UNKNOWN);
+  return [["content-type", type], ["grpc-status", `${code}`], ["grpc-message", encodeMessage(message)]];
+}
+
+/** Percent-encodes a message, as gRPC over HTTP/2 requires. */
+function encodeMessage(message: string): string {
+  return Array.from(
+    new TextEncoder().encode(message),
+    (byte) =>
+      byte >= 0x20 && byte <= 0x7e && byte !== 0x25
+        ? String.fromCharCode(byte)
+        : `%${byte.toString(16).toUpperCase().padStart(2, "0")}`,
+  ).join("");
+}
