@@ -1,6 +1,13 @@
 /** Reports on this machine: of `sbx doctor`, the debug report, and the support bundle of both. */
 import { join, resolve } from "node:path";
-import type { DebugReport, ProfileList, ServiceStatus, SessionList } from "../../../lib/client/api/mod.ts";
+import type {
+  DebugReport,
+  ProfileList,
+  ServiceStatus,
+  SessionList,
+  VmInfo,
+  VmListed,
+} from "../../../lib/client/api/mod.ts";
 import { type Home, home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import { count, didYouMean } from "../../../lib/base/text/mod.ts";
@@ -9,8 +16,10 @@ import { Client, daemonPid, segment, serviceAnswers } from "../../../lib/client/
 import { checkLine } from "../../../lib/support/doctor/mod.ts";
 import {
   type HostCheck,
+  hostFacts,
   type HostReport,
   hostReport,
+  type HostStart,
   PROBE_MS,
 } from "../../../lib/support/doctor/host/mod.ts";
 import type { Redactor } from "../../../lib/base/redact/mod.ts";
@@ -177,6 +186,40 @@ export async function makeBundle(
     return { path, files: bundle.files.map(({ bytes: _, ...file }) => file) };
   } finally {
     client?.http?.close();
+  }
+}
+
+/**
+ * Writes facts about this host's virtualization to a file in this folder, as support for hosts that were not tested.
+ *
+ * @returns its path
+ * @throws {SbxError} `report.not_written`
+ */
+export async function writeFacts(place: Home, report: HostReport): Promise<string> {
+  const path = resolve(`sbx-host-${new Date().toISOString().slice(0, 10)}.txt`);
+  const text = hostFacts(report, await runningStarts(place));
+  await writeAtomic(path, text).catch((cause) => {
+    throw new SbxError("report.not_written", `cannot write the report to ${path}`, {
+      cause,
+      hint: "run it in a folder that you may write to, on a disk with room",
+    });
+  });
+  return path;
+}
+
+/** Starts of the VMs that run; none without a service. */
+async function runningStarts(place: Home): Promise<HostStart[]> {
+  if (!await serviceAnswers(place)) return [];
+  const client = Client.unix(place.serviceSocket);
+  try {
+    const signal = AbortSignal.timeout(ANSWER_MS);
+    const { vms } = await client.json<{ vms: VmListed[] }>("GET", "/vms/list", { signal });
+    const running = vms.filter(({ status }) => status === "Running");
+    return await Promise.all(
+      running.map(({ id }) => client.json<VmInfo>("GET", `/vms/${segment(id)}/info`, { signal })),
+    );
+  } finally {
+    client.http?.close();
   }
 }
 

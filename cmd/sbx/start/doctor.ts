@@ -8,7 +8,7 @@ import { usageError } from "../output.ts";
 
 export const command: Command = {
   name: "doctor",
-  usage: "[NAME] [--fix] [--bundle] [--json]",
+  usage: "[NAME] [--fix] [--bundle] [--report] [--json]",
   summary: "check this machine, or with NAME a running VM from inside",
   notes: [
     "The exit code is 1 if a check failed; the line below it has the remedy.",
@@ -18,6 +18,10 @@ export const command: Command = {
   options: [
     { name: "fix", about: "mend what is harmless: permissions of sbx's own files" },
     { name: "bundle", about: "also write sbx-support-DATE.tar.zst, as sbx support-bundle does" },
+    {
+      name: "report",
+      about: "also write sbx-host-DATE.txt: processor, KVM, versions, starts of the running VMs",
+    },
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
@@ -26,15 +30,17 @@ export const command: Command = {
   async run(args) {
     const [name] = args.words;
     if (name === undefined) return await doctorHost(args);
-    if (args.has("fix") || args.has("bundle")) {
-      throw usageError(command, "--fix and --bundle apply to this machine, and take no NAME");
+    if (args.has("fix") || args.has("bundle") || args.has("report")) {
+      throw usageError(command, "--fix, --bundle and --report apply to this machine, and take no NAME");
     }
     return await doctorVm(args, name);
   },
 };
 
 async function doctorHost(args: Arguments): Promise<number> {
-  const { diagnoseHost, formatHost, keepReport, makeBundle } = await import("../admin/machine_report.ts");
+  const { diagnoseHost, formatHost, keepReport, makeBundle, writeFacts } = await import(
+    "../admin/machine_report.ts"
+  );
   const { Redactor } = await import("../../../lib/base/redact/mod.ts");
   // Unchecked: this may have to report a home owned by another user.
   const place = home(Deno.env);
@@ -44,6 +50,7 @@ async function doctorHost(args: Arguments): Promise<number> {
   if (args.has("bundle")) {
     note(`wrote ${(await makeBundle({})).path}`);
   }
+  if (args.has("report")) note(`wrote ${await writeFacts(place, report)}`);
   return report.ok ? 0 : 1;
 }
 

@@ -16,6 +16,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/base/process/mod.ts": "ps, which is there already",
   "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/vm/spare.ts)",
   "lib/support/debug/report.ts": "ps, which is there already",
+  "lib/support/doctor/host/host_facts.ts": "the checks: facts without a file are left empty",
   "lib/support/doctor/host/programs.ts": "lib/support/doctor/host/mac.ts: the library and its entitlement",
   "lib/publish/image/arch.ts": "images are built on Linux",
   "lib/publish/build/guest.ts": "runs in the guest",

@@ -8,6 +8,7 @@ import { STATE_PROBES } from "./state.ts";
 import { type HostSystem, THIS_SYSTEM } from "./system.ts";
 
 export { type HostCheck, type HostProbe, type HostReport, PROBE_MS } from "./check.ts";
+export { hostFacts, type HostStart } from "./host_facts.ts";
 export { type HostSystem, THIS_SYSTEM } from "./system.ts";
 
 /** A Mac has a library where other hosts have QEMU. */
