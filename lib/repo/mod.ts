@@ -25,10 +25,8 @@ export {
 } from "./changes.ts";
 export { combine, type Pick, piecesOf, SHOWN_ID_LENGTH, shownId } from "./combine.ts";
 export type { Entry, FolderLanded, Landed } from "./land.ts";
-export { pathText, shown, textOf } from "./text.ts";
-export { type Guest, type GuestOutput, OWN, type RepositoryWork, repositoryWork } from "./guest.ts";
 export { fromLatin1, pathText, shown, textOf } from "./text.ts";
-export type { Guest, GuestOutput } from "./guest.ts";
+export { type Guest, type GuestOutput, OWN, type RepositoryWork, repositoryWork } from "./guest.ts";
 export { looksSecret } from "./name/mod.ts";
 export { BUNDLE_MAX } from "./limit.ts";
 export {

@@ -28,22 +28,25 @@ Deno.test("every route, with and without the token", async (t) => {
       assertEquals([wrong.status, (await wrong.json()).code], [401, "auth.bad_token"]);
     });
 
-    await t.step("every answer names the version of the API; another one and a bad key are refused", async () => {
-      const asked = async (headers: Record<string, string>, path = "/vms/list", method = "GET") => {
-        const response = await sbx.fetch(path, { method, headers });
-        const { code } = await response.json();
-        return [response.status, code, response.headers.get("sbx-api-version")];
-      };
-      assertEquals(await asked({ "sbx-api-version": "1" }), [200, undefined, "1"]);
-      assertEquals(await asked({ "sbx-api-version": "2" }), [400, "api.version", "1"]);
-      assertEquals(await asked({ "idempotency-key": "a b" }, "/vms/create", "POST"), [
-        400,
-        "request.invalid",
-        "1",
-      ]);
-      const { headers } = await fetch(`${sbx.base}/vms/list`);
-      assertEquals(headers.get("sbx-api-version"), "1");
-    });
+    await t.step(
+      "every answer names the version of the API; another one and a bad key are refused",
+      async () => {
+        const asked = async (headers: Record<string, string>, path = "/vms/list", method = "GET") => {
+          const response = await sbx.fetch(path, { method, headers });
+          const { code } = await response.json();
+          return [response.status, code, response.headers.get("sbx-api-version")];
+        };
+        assertEquals(await asked({ "sbx-api-version": "1" }), [200, undefined, "1"]);
+        assertEquals(await asked({ "sbx-api-version": "2" }), [400, "api.version", "1"]);
+        assertEquals(await asked({ "idempotency-key": "a b" }, "/vms/create", "POST"), [
+          400,
+          "request.invalid",
+          "1",
+        ]);
+        const { headers } = await fetch(`${sbx.base}/vms/list`);
+        assertEquals(headers.get("sbx-api-version"), "1");
+      },
+    );
 
     await t.step("metrics are text that Prometheus reads, and count these requests", async () => {
       const response = await sbx.fetch("/metrics");

@@ -44,6 +44,12 @@ async function shipped(paths: readonly string[], change = (_ledger: string) => {
   }
 }
 
+/** Path of the request of an event's row. */
+function pathOf(line: Line): string {
+  assert(line.kind === "event", line.kind);
+  return (JSON.parse(line.text) as Event).http!.request.path;
+}
+
 Deno.test("rows that are too many or too large for one segment go in several, in order", async () => {
   const large = "/" + "é".repeat(1_500_000);
   const paths = ["/small", large, "/between", large, large, ...Array(5000).fill("/many")];
@@ -51,13 +57,13 @@ Deno.test("rows that are too many or too large for one segment go in several, in
   assert(segments.length > 2, `${segments.length} segments`);
   assert(segments.every(({ length }) => length < SEGMENT_BYTES_MAX));
   assertEquals(headerOf(segments.at(-1)!).to, heads);
-  assertEquals(lines.map(({ text }) => (JSON.parse(text!) as Event).http!.request.path), paths);
+  assertEquals(lines.map(pathOf), paths);
 });
 
 Deno.test("characters of any width and text that looks like a row stay as they are", async () => {
   const paths = ["/größe/日本/𝒳", "/tab\tand\nline", '/"body":{"state":"held"}', "/e\t" + "0".repeat(64)];
   const { lines, heads } = await shipped(paths);
-  assertEquals(lines.map(({ text }) => (JSON.parse(text!) as Event).http!.request.path), paths);
+  assertEquals(lines.map(pathOf), paths);
   assert(lines.every((line) => line.kind === "event" && line.whole));
   assertEquals(heads.events, paths.length);
 });

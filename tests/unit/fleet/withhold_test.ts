@@ -52,7 +52,7 @@ async function sent(grants?: BodyGrant[]): Promise<{ text: string; whole: boolea
   await fleet.shipper(key, { target, ...(grants && { grants }) }).ship(SESSION_A, path);
   const lines = verifyRows(await openSegment(segments[0], () => key.publicKey));
   return {
-    text: lines.map(({ text }) => text).join("\n"),
+    text: lines.map((line) => line.kind === "erased" ? "" : line.text).join("\n"),
     whole: lines.filter((line) => line.kind === "event").map(({ whole }) => whole),
   };
 }
