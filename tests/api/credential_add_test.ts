@@ -57,6 +57,12 @@ Deno.test("sbx credentials add names each fault and the next step", async () => 
         "provider: must be the id of a provider",
         "lower-case",
       ],
+      [
+        ["npm", "--program", "--", "echo", "npm_abcdefghijklmnopqrstuvwxyz0123456789"],
+        undefined,
+        "looks like",
+        "vault",
+      ],
       // By hand it works: only the confinement ends it.
       [
         ["npm", "--program", "--confine", "--", "cat", file],

@@ -235,7 +235,9 @@ function accountOf({ hosts, database, ssh }: StoredEntry): string {
 function requireNoKey(field: "label" | "host" | "program", text: string): void {
   if (!looksSecret(text)) return;
   throw new SbxError("credential.invalid", `the ${field} looks like a key, and lists would show it`, {
-    hint: `give the key as the secret, and another ${field}`,
+    hint: field === "program"
+      ? "let the program read the key from a file or a vault, or give it as the secret"
+      : `give the key as the secret, and another ${field}`,
   });
 }
 
