@@ -1,6 +1,7 @@
 /** Programs started by tests, with a time limit: one that hangs fails its test, and not the whole run. */
+import { timeLimit } from "../../lib/base/time/mod.ts";
 
-/** Time limit in `ms`, with room for a busy machine. */
+/** Time limit in `ms`, with room for a busy machine; SBX_TIME_FACTOR multiplies each of them. */
 const LIMIT_MS = 120_000;
 
 /**
@@ -16,10 +17,11 @@ export async function runChild(
   const child = new Deno.Command(program, { ...options, stdin: "null", stdout: "piped", stderr: "piped" })
     .spawn();
   const late = Promise.withResolvers<never>();
+  const limit = timeLimit(limitMs);
   const timer = setTimeout(() => {
     child.kill("SIGKILL");
-    late.reject(new Error(`${describeCommand(program, options.args)} was killed after ${limitMs} ms`));
-  }, limitMs);
+    late.reject(new Error(`${describeCommand(program, options.args)} was killed after ${limit} ms`));
+  }, limit);
   const output = child.output();
   // Not awaited after a kill: its own children may keep the pipes open.
   output.catch(() => {});
@@ -32,10 +34,11 @@ export async function runChild(
 
 /** Kills a started program that still runs after `limitMs`. @returns the program */
 export function limitChild(child: Deno.ChildProcess, limitMs = LIMIT_MS): Deno.ChildProcess {
+  const limit = timeLimit(limitMs);
   const timer = setTimeout(() => {
-    console.error(`pid ${child.pid} was killed after ${limitMs} ms`);
+    console.error(`pid ${child.pid} was killed after ${limit} ms`);
     child.kill("SIGKILL");
-  }, limitMs);
+  }, limit);
   child.status.then(() => clearTimeout(timer));
   return child;
 }
