@@ -16,9 +16,8 @@ export const fleetEngines: Command = {
   words: { min: 0, max: 2 },
   examples: ["sbx-admin fleet engines", "sbx-admin fleet engines chdb --registry https://npm.example.com"],
   async run(args) {
-    const [{ engineFiles, fetchEngine }, { enginesFolder }, { useNetworkOf }] = await Promise.all([
+    const [{ engineFiles, enginesFolder, fetchEngine }, { useNetworkOf }] = await Promise.all([
       import("../../../lib/fleet/fetch/mod.ts"),
-      import("../../../lib/fleet/engine.ts"),
       import("../../../lib/home/mod.ts"),
     ]);
     const names = args.words.length > 0 ? args.words : ["duckdb"];

@@ -93,7 +93,7 @@ export const fleetReader: Command = {
 export const fleetAsked: Command = {
   name: "fleet asked",
   usage: "DIR [--json]",
-  summary: "show who asked what of fleet reader, and verify that no line is missing between",
+  summary: "show the questions to fleet reader with the accounts that asked, and verify the log of them",
   notes: ["Exits with 1 if a line does not follow the one before."],
   options: [JSON_OPTION],
   words: { min: 1, max: 1 },

@@ -31,7 +31,7 @@ export function engineFiles(
   );
   if (own.some((each) => each.on === on)) return own;
   throw new SbxError("fleet.engine.missing", `${engine} has no program for ${on}`, {
-    hint: "use a ClickHouse server: sbx-admin fleet serve --clickhouse",
+    hint: "use a ClickHouse server (--clickhouse URL)",
   });
 }
 

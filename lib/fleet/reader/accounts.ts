@@ -3,7 +3,7 @@ import * as oauth from "oauth4webapi";
 import { SbxError } from "../../base/error/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { isLoopback, type ReaderFile } from "./config.ts";
+import { type Account, isLoopback, type ReaderFile } from "./config.ts";
 
 /** Longest answer of the provider, in `ms`, and age at which its metadata is read again. */
 const ANSWER_MS = timeLimit(20_000), METADATA_MS = 3_600_000;
@@ -15,14 +15,6 @@ interface RequestOptions {
   [oauth.customFetch]: never;
   [oauth.allowInsecureRequests]: boolean;
   signal: AbortSignal;
-}
-
-export interface Account {
-  /** `sub` at the provider */
-  subject: string;
-  /** shown to the person */
-  name?: string;
-  groups: readonly string[];
 }
 
 interface Login {

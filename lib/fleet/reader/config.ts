@@ -3,7 +3,15 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, readToml } from "../../base/toml/mod.ts";
-import type { Account } from "./accounts.ts";
+
+/** An account at the provider. */
+export interface Account {
+  /** `sub` at the provider */
+  subject: string;
+  /** shown to the person */
+  name?: string;
+  groups: readonly string[];
+}
 
 const word = z.string().min(1).max(256);
 

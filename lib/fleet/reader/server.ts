@@ -6,9 +6,9 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { ANSWER_ROWS, ask, type Asked as AskedWhere, findQuestion, QUESTIONS } from "../question/mod.ts";
 import { Front, listMachines } from "../receive/mod.ts";
-import { type Account, Accounts } from "./accounts.ts";
+import { Accounts } from "./accounts.ts";
 import { type Asked, AskedLog, readAsked } from "./asked.ts";
-import { type ReaderFile, type Rights, rightsOf } from "./config.ts";
+import { type Account, type ReaderFile, type Rights, rightsOf } from "./config.ts";
 import { answerPage, questionsPage } from "./page.ts";
 
 /** Time in `ms` that a login lasts: groups are read again with the next one. */

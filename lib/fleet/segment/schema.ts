@@ -37,7 +37,7 @@ export const SegmentHeader = z.strictObject({
 });
 export type SegmentHeader = z.infer<typeof SegmentHeader>;
 
-/** What a store erased of a segment, signed by its key: the rows that are left, and the chain's hashes of the others. */
+/** Erasure of rows of a stored segment, signed by the store's key. */
 export const Redaction = z.strictObject({
   schema: z.literal("sbx.fleet-redaction.v1"),
   machine_id: hash,
