@@ -8,8 +8,10 @@ import {
   usageError,
 } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home } from "../../../lib/base/home/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import type { Compiled } from "../../../lib/detection/mod.ts";
 import type { RetroReport } from "../../../lib/fleet/table/mod.ts";
 import { PROGRAM } from "../program.ts";
@@ -42,6 +44,13 @@ export const fleetHunt: Command = {
       value: "HOURS",
       about: "leave out packs that are unchanged and were hunted within this time",
     },
+    { name: "sink", value: "URL", about: "send new findings as OCSF to this receiver too" },
+    {
+      name: "sink-credential",
+      value: "REF",
+      about: "stored token, or password with --sink-user, for --sink",
+    },
+    { name: "sink-user", value: "NAME", about: "user of that password" },
     { name: "engine", value: "NAME", about: "duckdb or chdb; default duckdb" },
     JSON_OPTION,
   ],
@@ -68,9 +77,11 @@ export const fleetHunt: Command = {
       args.number(name, { min: 1, max: COUNT_MAX })
     );
     const { irs, problems } = await load(paths);
-    const { retroHunt } = await import("../../../lib/fleet/table/mod.ts");
+    const { retroHunt, sendFindings } = await import("../../../lib/fleet/table/mod.ts");
+    await using sinks = await openSinks(dir, args);
     const report = await retroHunt(dir, irs, {
       engine,
+      ...(sinks && { onFresh: (over, fresh) => sendFindings(dir, over, irs, fresh, sinks.open) }),
       since: sinceOf(args, DAYS),
       ...(maxSeconds !== undefined && { maxSeconds }),
       ...(maxEvents !== undefined && { maxEvents }),
@@ -83,6 +94,34 @@ export const fleetHunt: Command = {
     return report.complete ? 0 : PARTIAL;
   },
 };
+
+/** Time for deliveries after a hunt, in `ms`; the rest waits in the store for the next one. */
+const DELIVERY_MS = timeLimit(30_000);
+
+/** Opens the sink of the options; undefined without one. @throws {SbxError} `sink.conflict` */
+async function openSinks(dir: string, args: Arguments) {
+  const endpoint = args.text("sink");
+  if (endpoint === undefined) return undefined;
+  if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? "")) {
+    throw usageError({ program: PROGRAM, command: fleetHunt }, "--sink is no http or https address");
+  }
+  const [{ FindingSinks }, { useNetworkOf }, { sinkAuthorization }] = await Promise.all([
+    import("../../../lib/ledger/sink/mod.ts"),
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/credential/mod.ts"),
+  ]);
+  await useNetworkOf(home());
+  const [credential_ref, user] = [args.text("sink-credential"), args.text("sink-user")];
+  const authorize = credential_ref === undefined
+    ? undefined
+    : sinkAuthorization(home(), { credential_ref, ...(user !== undefined && { user }) });
+  const open = await FindingSinks.open({
+    dir: join(dir, "sinks"),
+    http: { endpoint, ...(authorize && { authorize }) },
+    onProblem: note,
+  });
+  return { open, [Symbol.asyncDispose]: () => open.close(DELIVERY_MS) };
+}
 
 async function show(report: RetroReport, args: Arguments): Promise<void> {
   if (args.has("json")) return await printJson(report);

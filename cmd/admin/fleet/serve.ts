@@ -24,11 +24,13 @@ interface TableWork {
   packs?: string;
   /** days of the past that those packs search */
   days?: string;
+  /** options of a sink for their findings */
+  sink: string[];
   signal: AbortSignal;
 }
 
 /** Writes tables until aborted. Another receiver writing them on the same store does the work of both. */
-async function keepTables({ dir, seconds, packs, days, signal }: TableWork): Promise<void> {
+async function keepTables({ dir, seconds, packs, days, sink, signal }: TableWork): Promise<void> {
   let problem = "";
   while (!signal.aborted) {
     try {
@@ -37,6 +39,7 @@ async function keepTables({ dir, seconds, packs, days, signal }: TableWork): Pro
         // A hunt takes at most the time between two tables, and continues with the next.
         const bounds = ["--due", String(DUE_HOURS), "--max-seconds", String(seconds)];
         if (days !== undefined) bounds.push("--days", days);
+        bounds.push(...sink);
         await run(["fleet", "hunt", dir, "--packs", packs, ...bounds, "--json"], signal, [0, 1, 3]);
       }
       problem = "";
@@ -86,7 +89,7 @@ const SECONDS_MAX = 86_400;
 export const fleetServe: Command = {
   name: "fleet serve",
   usage:
-    "DIR [--tables SECONDS [--packs FOLDER [--days N]]] [--from URL] [--credential REF [--user NAME]] [--clickhouse URL [--clickhouse-credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
+    "DIR [--tables SECONDS [--packs FOLDER [--days N] [--sink URL]]] [--from URL] [--credential REF [--user NAME]] [--clickhouse URL [--clickhouse-credential REF]] [--host ADDRESS] [--port N] [--cert FILE --key FILE]",
   summary: "receive, verify and keep segments of enrolled machines",
   notes: [
     "Several may serve one folder, and read from one stream. Without --cert it serves on loopback only, behind a proxy that has TLS.",
@@ -112,6 +115,13 @@ export const fleetServe: Command = {
     },
     { name: "packs", value: "FOLDER", about: "also run new and changed packs of this folder over the past" },
     daysOption(30),
+    { name: "sink", value: "URL", about: "send findings of the packs as OCSF to this receiver" },
+    {
+      name: "sink-credential",
+      value: "REF",
+      about: "stored token, or password with --sink-user, for --sink",
+    },
+    { name: "sink-user", value: "NAME", about: "user of that password" },
     { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
     { name: "port", value: "N", about: "port; default any" },
     { name: "cert", value: "FILE", about: "certificate chain in PEM" },
@@ -137,6 +147,16 @@ export const fleetServe: Command = {
     const days = args.text("days");
     if (packs !== undefined && seconds === undefined) {
       throw usageError({ program: PROGRAM, command: fleetServe }, "--packs needs --tables SECONDS");
+    }
+    const sink = ["sink", "sink-credential", "sink-user"].flatMap((name) => {
+      const value = args.text(name);
+      return value === undefined ? [] : [`--${name}`, value];
+    });
+    if (sink.length > 0 && (packs === undefined || args.text("sink") === undefined)) {
+      throw usageError(
+        { program: PROGRAM, command: fleetServe },
+        "--sink needs --packs FOLDER, and its credential --sink",
+      );
     }
     const tls = cert === undefined ? undefined : { cert: await read(cert), key: await read(key!) };
     // Refused before anything is made or listens.
@@ -169,6 +189,7 @@ export const fleetServe: Command = {
       seconds,
       ...(packs !== undefined && { packs }),
       ...(days !== undefined && { days }),
+      sink,
       signal: stop.signal,
     });
     // Reported below: the server listens until then.

@@ -70,6 +70,8 @@ export interface RetroOptions {
   maxSeconds?: number;
   /** most events, each counted once for every pack that reads it */
   maxEvents?: number;
+  /** called with new findings of a pack before they are kept: after a kill they are found again */
+  onFresh?(over: FleetRecords, fresh: readonly RetroFinding[]): Promise<void>;
   /** `ms` after a complete hunt in which an unchanged pack is not due */
   due?: number;
 }
@@ -191,6 +193,7 @@ class Run {
     }
     if (pack.state === "partial" && reached !== undefined) pack.reached = new Date(reached).toISOString();
     report.fresh.push(...fresh);
+    await this.options.onFresh?.(over, fresh);
     await this.#keep(folder, pack, found_at, fresh);
     const rest = pack.state === "partial" ? reached : null;
     // Without a finished day there is no point to resume from.
