@@ -112,6 +112,9 @@ export class RepositoryVm implements AsyncDisposable {
   }
 }
 
+/** Exit code of a program that is not there. */
+const CANNOT_RUN = 126;
+
 /** Runs a program as the agent of a guest does, on this machine. @param workspace folder that is /workspace */
 export async function runInGuest(argv: string[], workspace: string, caller: Caller): Promise<void> {
   const inHere = argv.map((word) => word.replace(/^\/workspace(?=\/|$)/, workspace));
@@ -120,7 +123,14 @@ export async function runInGuest(argv: string[], workspace: string, caller: Call
     cwd: "/",
     env: { PATH: Deno.env.get("PATH")!, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_NOSYSTEM: "1" },
     clearEnv: true,
-  }, 120_000);
+  }, 120_000).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return {
+      code: CANNOT_RUN,
+      stdout: new Uint8Array(),
+      stderr: new TextEncoder().encode("cannot run it\n"),
+    };
+  });
   for (const [stream, bytes] of [["stdout", stdout], ["stderr", stderr]] as const) {
     if (bytes.length > 0) await caller.reply({ t: "Output", stream, data: bytes.toBase64() });
   }
