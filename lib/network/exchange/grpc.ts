@@ -22,8 +22,9 @@ const TRAILERS = 0x80;
 
 /** The call of a request; `undefined` for one that is no gRPC. */
 export function grpcOf({ method, target, headers }: CapturedHead): HttpGrpc | undefined {
-  const [, web] = TYPE.exec(headerValue(headers, "content-type")?.trim() ?? "") ?? [undefined, undefined];
-  if (method !== "POST" || !isGrpc(headers)) return undefined;
+  const type = method === "POST" ? typeOf(headers) : undefined;
+  if (type === undefined) return undefined;
+  const [, web] = type;
   const [, service, name] = PATH.exec(splitTarget(target).path) ?? [];
   if (service === undefined) return undefined;
   const timeout_ms = timeoutOf(headers);
@@ -37,7 +38,12 @@ export function grpcOf({ method, target, headers }: CapturedHead): HttpGrpc | un
 
 /** True for the content type of gRPC or gRPC-Web. */
 export function isGrpc(headers: readonly Header[]): boolean {
-  return TYPE.test(headerValue(headers, "content-type")?.trim() ?? "");
+  return typeOf(headers) !== undefined;
+}
+
+function typeOf(headers: readonly Header[]): RegExpExecArray | undefined {
+  const type = headerValue(headers, "content-type");
+  return type === undefined ? undefined : TYPE.exec(type.trim()) ?? undefined;
 }
 
 /** Deadline of a call, in `ms` from its beginning. */

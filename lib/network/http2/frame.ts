@@ -25,6 +25,7 @@ export const MAX_CONCURRENT_STREAMS = 3;
 export const INITIAL_WINDOW_SIZE = 4;
 export const MAX_FRAME_SIZE = 5;
 export const MAX_HEADER_LIST_SIZE = 6;
+export const ENABLE_CONNECT_PROTOCOL = 8;
 
 export const NO_ERROR = 0;
 export const PROTOCOL_ERROR = 1;

@@ -18,6 +18,8 @@ export interface StreamHead {
   head: RequestHead;
   /** its `content-length` */
   length?: number;
+  /** it asks for a WebSocket on its stream */
+  isSocket?: true;
 }
 
 /**
@@ -33,14 +35,15 @@ export function readStreamHead(fields: readonly Header[], scheme: string): Strea
   const method = pseudo.get(":method");
   const path = pseudo.get(":path");
   if (method === undefined) throw new MessageFault("a request without :method");
+  const isSocket = method === "CONNECT" && pseudo.get(":protocol") === "websocket";
   // A tunnel through an upstream would hide its requests.
-  if (method.toUpperCase() === "CONNECT") {
+  if (method.toUpperCase() === "CONNECT" && !isSocket) {
     throw new MessageFault("a CONNECT request: connect to the host itself");
   }
-  if (pseudo.has(":protocol")) throw new MessageFault("a :protocol that was not offered");
+  if (pseudo.has(":protocol") && !isSocket) throw new MessageFault("a :protocol that was not offered");
   if (path === undefined) throw new MessageFault("a request without :path");
   if (pseudo.get(":scheme") !== scheme) throw new MessageFault("another :scheme than that of the connection");
-  const line = checkRequestLine(method, path);
+  const line = checkRequestLine(isSocket ? "GET" : method, path);
   if (!path.startsWith("/") && !(path === "*" && line.method === "OPTIONS")) {
     throw new MessageFault("a :path that is no path");
   }
@@ -50,10 +53,24 @@ export function readStreamHead(fields: readonly Header[], scheme: string): Strea
     head: {
       ...line,
       old: false,
-      headers: [["host", authorityOf(pseudo, regular)], ...joinCookies(regular)],
+      headers: [
+        ["host", authorityOf(pseudo, regular)],
+        ...isSocket ? handshakeOf(regular) : [],
+        ...joinCookies(regular),
+      ],
     },
+    ...(isSocket && { isSocket }),
     ...(length !== undefined && { length }),
   };
+}
+
+/** Fields of the handshake that HTTP/1.1 has for a WebSocket, and HTTP/2 does not (RFC 8441 §5). @throws {MessageFault} */
+function handshakeOf(regular: readonly Header[]): Header[] {
+  if (regular.some(([name]) => name === "sec-websocket-key")) {
+    throw new MessageFault("a Sec-WebSocket-Key in HTTP/2");
+  }
+  const key = crypto.getRandomValues(new Uint8Array(16)).toBase64();
+  return [["connection", "upgrade"], ["upgrade", "websocket"], ["sec-websocket-key", key]];
 }
 
 /** Checks the fields behind a body. @throws {MessageFault} */

@@ -15,6 +15,7 @@ import {
   HTTP2_RESETS_RATE,
   STREAMS_MAX,
 } from "../../limit.ts";
+import { NO_BODY } from "../../message/body.ts";
 import type { RequestHead } from "../../message/head.ts";
 import { type Header, headerValue } from "../../message/header.ts";
 import {
@@ -198,6 +199,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       [h2.MAX_CONCURRENT_STREAMS, STREAMS_MAX],
       [h2.INITIAL_WINDOW_SIZE, GUEST_STREAM_WINDOW],
       [h2.MAX_HEADER_LIST_SIZE, HEAD_MAX],
+      [h2.ENABLE_CONNECT_PROTOCOL, 1],
     ]));
     this.control(h2.numberFrame(h2.WINDOW_UPDATE, 0, GUEST_CONNECTION_WINDOW - h2.WINDOW));
     this.#awaitNext();
@@ -260,13 +262,14 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     let read: StreamHead | MessageFault;
     try {
       read = readStreamHead(fields, this.#options.flow.scheme);
+      if (endsStream && read.isSocket) throw new MessageFault("a WebSocket on a stream that has ended");
       if (endsStream && read.length) throw new MessageFault("the body is shorter than its content-length");
     } catch (error) {
       if (!(error instanceof MessageFault)) throw error;
       read = error;
     }
     const length = read instanceof MessageFault ? undefined : read.length;
-    const isStream = !(read instanceof MessageFault) && isGrpc(read.head.headers);
+    const isStream = !(read instanceof MessageFault) && (read.isSocket || isGrpc(read.head.headers));
     const idleMs = isStream ? this.timeouts.relay : this.timeouts.body;
     const stream = new GuestStream(this, id, { length, endsStream, idleMs });
     this.streams.set(id, stream);
@@ -280,7 +283,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
   async #serveStream(stream: GuestStream, read: StreamHead | MessageFault, size: number): Promise<void> {
     try {
       if (read instanceof MessageFault) await this.#refuseMalformed(stream, undefined, read);
-      else await this.#serveRequest(stream, read.head, size);
+      else await this.#serveRequest(stream, read, size);
     } catch (error) {
       // A lost client gets no answer.
       if (!(error instanceof ClientLost || error instanceof ConnectionLost)) throw error;
@@ -289,11 +292,12 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     }
   }
 
-  async #serveRequest(stream: GuestStream, head: RequestHead, size: number): Promise<void> {
+  async #serveRequest(stream: GuestStream, { head, isSocket }: StreamHead, size: number): Promise<void> {
     const { context, timeouts, flow } = this.#options;
     let named: NamedRequest;
     try {
-      named = nameRequest(this.#options, head, stream.body, size);
+      // What follows the head of a WebSocket is no body.
+      named = nameRequest(this.#options, head, isSocket ? NO_BODY : stream.body, size);
     } catch (error) {
       if (error instanceof MessageFault) return await this.#refuseMalformed(stream, head, error);
       throw error;
@@ -306,6 +310,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       ...grpcReplies(head.headers, timeouts.held),
       ...(accept !== undefined && { accept }),
       ...(request.expects && { expects: true }),
+      ...(isSocket && { isSocket }),
     });
     if (refusal) return await outlet.sendBlock(refuseNamed(this.#options, request, refusal));
     try {

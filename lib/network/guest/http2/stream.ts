@@ -1,4 +1,5 @@
-import type { Deadline } from "../../connection.ts";
+import { ignore } from "../../../base/error/mod.ts";
+import { BufferedConnection, type ByteStream, type Deadline } from "../../connection.ts";
 import type { Outlet } from "../../exchange/context.ts";
 import { ClientLost, ConnectionLost, MessageFault } from "../../fault.ts";
 import * as h2 from "../../http2/mod.ts";
@@ -148,6 +149,11 @@ export class GuestStream implements h2.PeerStream {
     return this.#send(() => this.#sender.data(piece, last));
   }
 
+  /** The stream as a connection, for the protocol that a response has agreed to. */
+  connection(): BufferedConnection {
+    return new BufferedConnection(new StreamBytes(this), this.#reading.watch);
+  }
+
   async #send(send: () => Promise<void>): Promise<void> {
     if (!this.isOpen) throw new ClientLost(new ConnectionLost("reset the stream"));
     try {
@@ -225,15 +231,50 @@ export class GuestStream implements h2.PeerStream {
   }
 }
 
+/** Bytes of a stream both ways. */
+class StreamBytes implements ByteStream {
+  readonly #stream: GuestStream;
+  #piece: Uint8Array = NO_BYTES;
+
+  constructor(stream: GuestStream) {
+    this.#stream = stream;
+  }
+
+  async read(into: Uint8Array): Promise<number | null> {
+    if (this.#piece.length === 0) {
+      const piece = await this.#stream.body.read();
+      if (piece === null) return null;
+      this.#piece = piece;
+    }
+    const count = Math.min(into.length, this.#piece.length);
+    into.set(this.#piece.subarray(0, count));
+    this.#piece = this.#piece.subarray(count);
+    return count;
+  }
+
+  async write(bytes: Uint8Array): Promise<number> {
+    await this.#stream.sendData(bytes, false);
+    return bytes.length;
+  }
+
+  close(): void {
+    if (!this.#stream.isOpen) return;
+    this.#stream.sendData(NO_BYTES, true).catch(ignore("the guest has left"));
+  }
+}
+
 /** Writes one response on a stream of a guest. */
 export class StreamOutlet extends GuestReplies implements Outlet {
   readonly #stream: GuestStream;
   /** fields that go out with the first piece of the body */
   #head?: Header[];
   #isAwaited: boolean;
+  /** the request is for a WebSocket, which any 2xx would accept */
+  readonly #isSocket: boolean;
 
-  constructor(stream: GuestStream, options: ReplyOptions & { expects?: boolean }) {
+  constructor(stream: GuestStream, options: ReplyOptions & { expects?: boolean; isSocket?: boolean }) {
     super(options);
+    this.#isSocket = options.isSocket === true;
     this.#stream = stream;
     this.#isAwaited = options.expects === true;
   }
@@ -257,13 +298,13 @@ export class StreamOutlet extends GuestReplies implements Outlet {
     const isBodiless = this.isBodiless(status);
     const length = isBodiless ? declared : `${body.length}`;
     this.#stream.begun = true;
-    const fields: Header[] = [[":status", `${status}`], ...headers];
+    const fields: Header[] = [[":status", this.#statusOf(status)], ...headers];
     if (length !== undefined) fields.push(["content-length", length]);
     await this.#stream.whole(fields, isBodiless ? NO_BYTES : body);
   }
 
   begin(status: number, headers: readonly Header[], length: number | undefined): void {
-    this.#head = [[":status", `${status}`], ...headers];
+    this.#head = [[":status", this.#statusOf(status)], ...headers];
     if (length !== undefined) this.#head.push(["content-length", `${length}`]);
   }
 
@@ -288,12 +329,24 @@ export class StreamOutlet extends GuestReplies implements Outlet {
     ]);
   }
 
+  async upgrade(headers: readonly Header[]): Promise<BufferedConnection> {
+    this.#stream.begun = true;
+    const fields = headers.filter(([name]) => name !== "sec-websocket-accept");
+    await this.#stream.headers([[":status", "200"], ...fields], false);
+    return this.#stream.connection();
+  }
+
   cut(): void {
     this.#stream.abort(h2.INTERNAL_ERROR);
   }
 
   watch(onGone: () => void): void {
     this.#stream.watch(onGone);
+  }
+
+  /** An upstream that answers without a WebSocket has accepted none. */
+  #statusOf(status: number): string {
+    return this.#isSocket && status < 300 ? "502" : `${status}`;
   }
 
   #takeHead(): Header[] | undefined {
