@@ -37,6 +37,8 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "postgresql|is a database of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "redis-server|is a database of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "mariadb-server|is a database of the tests of credentials"
+  [ -z "${TESTS:-}" ] || echo "python3-grpcio|is both ends of the tests of gRPC"
+  [ -z "${TESTS:-}" ] || echo "nghttp2-client|is a client of the tests of HTTP/2"
   [ -z "${TESTS:-}" ] || echo "openssh-server|is the SSH server of the tests of credentials"
   [ -z "${TESTS:-}" ] || echo "libfaketime|makes the clock of a host jump in tests, as its sleep does"
   [ -z "${TESTS:-}" ] || echo "awscli|is a client of the tests of credentials"

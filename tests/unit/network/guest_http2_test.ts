@@ -59,6 +59,33 @@ Deno.test("curl speaks HTTP/2 by TLS, and by prior knowledge without it", async 
   assertEquals([...urls], [`https://${HOST}/x`, `http://${HOST}/x`]);
 });
 
+Deno.test("nghttp2's clients: many streams at once, none refused, and bodies both ways", async () => {
+  let target = { hostname: "", port: 0 };
+  await using net = await TestNet.open({ target: () => target });
+  const onListen = () => {};
+  await using upstream = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen, ...await net.leaf(HOST) },
+    async (request) => new Response(`${(await request.arrayBuffer()).byteLength}`),
+  );
+  target = { hostname: "127.0.0.1", port: upstream.addr.port };
+  const forward = net.forward(443);
+  const path = `${net.dir}/body`;
+  await Deno.writeFile(path, new Uint8Array(200_000));
+  const to = `--connect-to=127.0.0.1:${forward.port}`;
+  for (
+    const [args, count] of [
+      [["-n", "400", "-c", "1", "-m", "100"], 400],
+      [["-n", "40", "-c", "4", "-m", "10", "-d", path, "-w", "16"], 40],
+    ] as const
+  ) {
+    const { stdout } = await new Deno.Command("h2load", { args: [...args, to, `https://${HOST}/`] }).output();
+    assertStringIncludes(new TextDecoder().decode(stdout), `${count} succeeded, 0 failed, 0 errored`);
+  }
+  const sent = net.gate.entries.filter(({ outcome }) => outcome?.error === undefined);
+  assertEquals(sent.length, 440);
+  forward.close();
+});
+
 Deno.test("without the setting, guests get HTTP/1.1", async () => {
   await withUpstream(() => new Response("ok"), async (net) => {
     const { code } = await net.curl(`http://${HOST}/`, "--http2-prior-knowledge");
