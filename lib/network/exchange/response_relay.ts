@@ -16,7 +16,7 @@ import { relayedBytes } from "../relay.ts";
 import type { ExchangeReply } from "../upstream/pool.ts";
 import { NO_HTTP_BODY } from "./draft.ts";
 import { filterBytes, FilteredBody } from "./filtered_body.ts";
-import { GrpcBody, type GrpcCounts } from "./grpc.ts";
+import { GrpcBody, type GrpcCounts, isGrpc } from "./grpc.ts";
 import type { ResponseTap, TapEnd } from "./model_tap.ts";
 import type { Outlet } from "./context.ts";
 import type { SocketExchange } from "./socket.ts";
@@ -46,6 +46,8 @@ export interface ResponseRelayOptions {
 export class ResponseRelay {
   readonly #options: ResponseRelayOptions;
   #filter?: BodyFilter;
+  /** the upstream answers by gRPC */
+  #isGrpc = false;
   /** changes the messages of gRPC */
   #messages?: MessageFilter;
   /** digest of the copy in the cache that the body is */
@@ -74,8 +76,10 @@ export class ResponseRelay {
       this.#isHidden = encodingOf(headers) !== undefined || isPartial(response.status);
       tap?.head(response.status, headers);
       const { length } = response.body;
+      // A client that only says that it calls by gRPC gets what any other gets.
+      this.#isGrpc = this.#options.grpc !== undefined && isGrpc(headers);
       // An answer of gRPC has trailers behind it.
-      if (length !== undefined && length <= WHOLE_RESPONSE_MAX && !this.#options.grpc) {
+      if (length !== undefined && length <= WHOLE_RESPONSE_MAX && !this.#isGrpc) {
         const body = length === 0
           ? NO_BYTES
           : response.body.takeWhole?.() ?? await readWhole(response.body, length);
@@ -204,7 +208,7 @@ export class ResponseRelay {
   /** The body as the client gets it. */
   #sourceOf(body: BodySource, filter: BodyFilter | undefined): BodySource {
     const { grpc, broker, place } = this.#options;
-    if (!grpc) return filter ? new FilteredBody(body, filter) : body;
+    if (!grpc || !this.#isGrpc) return filter ? new FilteredBody(body, filter) : body;
     if (!filter?.searching) return new GrpcBody(body, grpc.responses);
     const { scheme, host, port } = place;
     const messages = broker.messages({ scheme, host, port, direction: "response" });
