@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-large test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +39,11 @@ e2e: setup deps image ## tests that boot VMs; TEST=path FILTER=name
 # Prints the table of docs/design/measurements.md; SUITES chooses some.
 test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookworm trixie sid"
 	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
+
+# VMs under KVM, also on a machine without: QEMU emulates a processor with virtualization, and a Debian trixie on it, made once, runs
+# the scenarios of tests/kvm within 20 minutes. Logs of a failure stay in .cache/kvm-logs.
+test-kvm: setup deps image ## VMs under KVM in an emulated machine, as root; FILTER=name
+	@scripts/contained.sh $(DENO) run -A --quiet --cached-only --no-check tests/kvm/main.ts "$(FILTER)"
 
 # Each published agent in a VM, against a scripted provider on loopback; builds the agents' images where
 # they are missing, or of older profiles or guest programs. FILTER=claude runs one.
