@@ -46,7 +46,7 @@ async function shipped(paths: readonly string[], change = (_ledger: string) => {
 
 /** Path of the request of an event's row. */
 function pathOf(line: Line): string {
-  assert(line.kind === "event", line.kind);
+  if (line.kind !== "event") throw new Error(`a row of kind ${line.kind}`);
   return (JSON.parse(line.text) as Event).http!.request.path;
 }
 
