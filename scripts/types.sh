@@ -5,5 +5,5 @@ cd "$(dirname "$0")/.."
 : "${DENO_DIR:=$PWD/.deno/cache}"
 export DENO_DIR
 # shellcheck disable=SC2046
-.deno/deno check --quiet main.ts $(find cmd lib tests scripts sdk/typescript/src -name '*.ts' -not -path 'cmd/desktop/*')
+.deno/deno check --quiet main.ts $(find cmd lib tests scripts sdk/typescript/src sdk/typescript/examples -name '*.ts' -not -path 'cmd/desktop/*')
 .deno/deno check --quiet cmd/desktop/main.tsx
