@@ -76,6 +76,20 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await list.getByRole("option", { name: "host1.example" }).waitFor();
   });
 
+  await t.step("its record is verified, and saved event by event", async () => {
+    await page.getByRole("button", { name: "Verify" }).click();
+    await page.getByText("Valid: 2,500 events as recorded.").waitFor();
+    assertEquals(await desktop.violations(), []);
+    const [file] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Export events" }).click(),
+    ]);
+    assertEquals(file.suggestedFilename(), `gone-${PAST.slice(0, 8)}.jsonl`);
+    const lines = (await Deno.readTextFile(await file.path())).trimEnd().split("\n");
+    assertEquals(lines.length, EVENTS);
+    assertEquals(JSON.parse(lines[0]).http.request.host, "host1.example");
+  });
+
   await t.step("the page's first load is at most 150 KB, as it is sent", async () => {
     const sizes: Promise<number>[] = [];
     page.on("requestfinished", (request) => {
@@ -144,6 +158,8 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
   await t.step(
     "the overview counts the last hour of a VM, follows it live, and leads to its last event",
     async () => {
+      const asked: string[] = [];
+      page.on("request", (request) => asked.push(new URL(request.url()).pathname));
       await desktop.open("overview");
       const row = page.getByRole("row", { name: /^dev/ });
       await row.getByRole("img", { name: "62 events in the last hour, 0 blocked, 0 asked about" }).waitFor();
@@ -155,6 +171,9 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
       await row.getByRole("img", { name: /^63 events/ }).waitFor();
       assertEquals(await page.title(), "Overview – sbx");
       assertEquals(await desktop.violations(), []);
+      // One request for all VMs, however many there are.
+      assertEquals(asked.filter((path) => path === "/sessions/overview").length, 1);
+      assertEquals(asked.filter((path) => path.includes(home.id)), []);
       await shoot(desktop, "overview");
       await row.getByRole("link", { name: /counted\.example/ }).click();
       await page.waitForURL(/#\/vm\/dev\/timeline\?event=[0-9a-f]{12}$/);

@@ -21,23 +21,27 @@ const RULE = {
 
 export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;
-  const source = page.getByLabel("The detection, as JSON");
+  const source = page.getByLabel("The detection, as Sigma YAML or JSON");
 
   await t.step("a detection finds what happened, is put in force and removed", async () => {
     await desktop.open("detections");
     await source.fill("{");
-    await page.getByRole("button", { name: "Hunt in the session" }).click();
+    await page.getByRole("button", { name: "Hunt", exact: true }).click();
     await page.getByText("The detection is not JSON.").waitFor();
     await source.fill(JSON.stringify(RULE));
-    await page.getByRole("button", { name: "Hunt in the session" }).click();
+    await page.getByRole("button", { name: "Hunt", exact: true }).click();
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
     assertEquals(await desktop.violations(), []);
-    await page.getByRole("button", { name: "Test on every event of it" }).click();
+    await page.getByRole("button", { name: "Test on every event" }).click();
     await page.getByText(/^[1-9]\d* events tested, [1-9]\d* matches$/).waitFor();
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
-    await page.getByRole("button", { name: "Add as an overlay" }).click();
-    const remove = page.getByRole("button", { name: /^Remove .*asked-site/ });
-    await remove.waitFor();
+    await page.getByRole("button", { name: "Turn on", exact: true }).click();
+    const more = page.getByRole("button", { name: /^More for .*asked-site/ });
+    await more.waitFor();
+    const remove = async () => {
+      await more.click();
+      await page.getByRole("menuitem", { name: /^Remove .*asked-site/ }).click();
+    };
     const ids = async () =>
       (await sbx.api("GET", "/detection")).body.rules.map(({ scope }: { scope: string }) => scope)
         .filter((scope: string) => scope === "runtime").length;
@@ -47,12 +51,12 @@ export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: Desk
     await page.getByRole("button", { name: /^Turn on .*asked-site/ }).waitFor();
     await turned.click();
     await page.getByRole("button", { name: /^Turn off .*asked-site/ }).waitFor();
-    await remove.click();
+    await remove();
     await page.getByRole("dialog").getByRole("button", { name: "Cancel" }).click();
     assertEquals(await ids(), 1);
-    await remove.click();
+    await remove();
     await page.getByRole("dialog").getByRole("button", { name: /^Remove/ }).click();
-    await remove.waitFor({ state: "detached" });
+    await more.waitFor({ state: "detached" });
     assertEquals(await ids(), 0);
   });
 }

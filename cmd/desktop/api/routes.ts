@@ -108,6 +108,12 @@ type AcrossPage = Omit<Answer<RouteAt<"GET", "/sessions/events">>, "events"> & {
   events: (RecordedEvent & { vm: string })[];
 };
 
+type OverviewAnswer = Answer<RouteAt<"GET", "/sessions/overview">>;
+/** The overview of a home; a VM without an event has no last one. */
+export type OverviewOf = Omit<OverviewAnswer, "vms"> & {
+  vms: (Omit<OverviewAnswer["vms"][number], "last"> & { last?: RecordedEvent })[];
+};
+
 /** A tool's name as one segment (docs/design/contracts/08-mcp.md §8, "MCP routes"). */
 const toolName = (name: string) => name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2");
 
@@ -137,6 +143,8 @@ export const api = {
     ask("GET", "/asks/{id}/rule", { id }, reach),
   events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
     await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
+  overview: async (conditions: Conditions<"/sessions/overview">) =>
+    await ask("GET", "/sessions/overview", {}, conditions) as unknown as OverviewOf,
   counts: (conditions: Conditions<"/sessions/events/counts">) =>
     ask("GET", "/sessions/events/counts", {}, conditions),
   eventsAcross: async (conditions: Conditions<"/sessions/events">) =>
@@ -166,6 +174,7 @@ export const api = {
   work: (id: string) => ask("GET", "/vms/{id}/work", { id }),
   takeWork: (id: string, request: WorkTake) => submit("POST", "/vms/{id}/work/take", { id }, request),
   costs: (id: string) => ask("GET", "/sessions/{id}/costs", { id }),
+  verify: (id: string) => ask("GET", "/sessions/{id}/verify", { id }),
   ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
   openPort: (id: string, request: PortRequest) => submit("POST", "/vms/{id}/ports", { id }, request),
   closePort: (id: string, port: number) =>
@@ -200,6 +209,8 @@ export const api = {
   detectionStats: () => ask("GET", "/detection/stats", {}),
   addDetection: (overlay: Written) =>
     submit("POST", "/detection", {}, overlay as BodyOf<"POST", "/detection">),
+  switchDetection: (id: string, change: BodyOf<"POST", "/detection/rules/{id}/switch">) =>
+    submit("POST", "/detection/rules/{id}/switch", { id }, change),
   removeDetection: (id: string) => ask("DELETE", "/detection/{id}", { id }),
   validatePack: (pack: Written) => submit("POST", "/detection/validate", {}, pack),
   contexts: (id: string, conditions: Conditions<"/sessions/{id}/policy-contexts">) =>
@@ -219,6 +230,10 @@ export const api = {
   mcpChanges: (id: string) => ask("GET", "/profiles/{id}/mcp/changes", { id }),
   refreshMcp: (id: string, sid: string) =>
     ask("POST", "/profiles/{id}/mcp/servers/{sid}/refresh", { id, sid }),
+  loginMcp: (id: string, sid: string) =>
+    submit("POST", "/profiles/{id}/mcp/servers/{sid}/login", { id, sid }, {}),
+  mcpLogin: (id: string, sid: string) => ask("GET", "/profiles/{id}/mcp/servers/{sid}/login", { id, sid }),
+  logoutMcp: (id: string, sid: string) => ask("POST", "/profiles/{id}/mcp/servers/{sid}/logout", { id, sid }),
   approveMcp: (id: string, sid: string, name: string, after_hash: string) =>
     submit("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }, {
       after_hash,

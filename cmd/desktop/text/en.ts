@@ -1,10 +1,12 @@
 /** Every text of the desktop in English; pages have no words of their own. */
 import { agents } from "./agents.ts";
 import { credentials } from "./credentials.ts";
+import { detections } from "./detections.ts";
 import { findings } from "./findings.ts";
 import { frame, page, palette } from "./frame.ts";
 import { images, tasks } from "./images.ts";
 import { inbox } from "./inbox.ts";
+import { mcp } from "./mcp.ts";
 import { overview } from "./overview.ts";
 import { rules } from "./rules.ts";
 import { status } from "./status.ts";
@@ -142,56 +144,6 @@ const http = {
     redacted: (size: number) => `Left out of the record: ${size} bytes.`,
   },
   cut: "Only a part is shown.",
-};
-
-/** Texts of the detections page. */
-const detections = {
-  empty: "No detection is active.",
-  rule: "Detection",
-  pack: "Pack",
-  scope: "Scope",
-  state: "State",
-  matches: "Matches",
-  last: "Last match",
-  actions: "Actions",
-  on: "on",
-  off: "off",
-  broken: "does not compile",
-  remove: (id: string) => `Remove ${id}`,
-  turnOn: (id: string) => `Turn on ${id}`,
-  turnOff: (id: string) => `Turn off ${id}`,
-  turnedOn: (id: string) => `${id} is on in every VM.`,
-  turnedOff: (id: string) => `${id} is off in every VM.`,
-  removeTitle: (id: string) => `Remove ${id}?`,
-  removeLoss:
-    "It finds nothing from now on, in any VM. Its findings stay, and the change can be undone below.",
-  removed: (id: string) => `${id} is removed from every VM.`,
-  synced: (synced: number, targets: number) => `${synced} of ${targets} running VMs have these detections.`,
-  draft: {
-    title: "Try a detection",
-    about: "A rule of Sigma with its field mapping, a rule of the IR, or a whole pack, as JSON.",
-    source: "The detection, as JSON",
-    session: "Session",
-    hunt: "Hunt in the session",
-    backtest: "Test on every event of it",
-    stop: "Stop",
-    tested: (events: number, matches: number) => `${events} events tested, ${matches} matches`,
-    testing: (state: string) => `${state} so far…`,
-    stopped: (state: string) => `Stopped: ${state}.`,
-    validate: "Check",
-    add: "Add as an overlay",
-    added: (id: string) => `${id} is active.`,
-    valid: "The pack is valid.",
-    needsPack: "Only a whole pack can be checked; try a single rule with a hunt.",
-    notJson: "The detection is not JSON.",
-    none: "No session yet.",
-    found: (total: number) => `${total} matches.`,
-    truncated: "Only some of the matches are shown.",
-    table: "Matches",
-    event: "Event",
-    fields: "Matched",
-    time: "Time",
-  },
 };
 
 export const text = {
@@ -366,6 +318,19 @@ export const text = {
     isPast: "Ended · read only",
     notRunning: "The VM is not running.",
   },
+  evidence: {
+    verify: "Verify",
+    verifying: "Checking every event…",
+    save: "Export events",
+    saving: (count: number) => `${count.toLocaleString("en")} events…`,
+    valid: (events: number) => `Valid: ${events.toLocaleString("en")} events as recorded.`,
+    invalid: (events: number, reason = "unknown reason") =>
+      `Invalid after ${events.toLocaleString("en")} valid events: ${reason}`,
+    notSealed: "Not sealed: its end is not proven. A record is sealed when its VM stops.",
+    notSigned: "The seal is not signed.",
+    signed: ({ id, trusted }: { id: string; trusted: boolean }) =>
+      trusted ? `The seal is signed by ${id}.` : `The seal is signed by ${id}, a key that is not known here.`,
+  },
   work,
   programs,
   calls,
@@ -375,29 +340,7 @@ export const text = {
   rules,
   detections,
   findings,
-  mcp: {
-    empty: "This profile has no MCP server.",
-    servers: "MCP servers",
-    server: "Server",
-    source: "Source",
-    state: "State",
-    tools: "Tools",
-    actions: "Actions",
-    connected: "connected",
-    waiting: "not connected",
-    off: "off",
-    refresh: (name: string) => `Reconnect ${name}`,
-    refreshed: (name: string) => `${name} is connected again.`,
-    heldBack: (server: string, tool: string) => `${server}: ${tool} changed, and is held back`,
-    toolsOf: (server: string) => `Tools of ${server}`,
-    noTools: "It has no tools.",
-    tool: "Tool",
-    description: "Description",
-    pin: "Pin",
-    isHeldBack: "changed, held back",
-    approve: (tool: string) => `Approve ${tool}`,
-    approved: (tool: string) => `${tool} is approved.`,
-  },
+  mcp,
   credentials,
   agents,
   images,

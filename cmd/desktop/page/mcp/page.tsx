@@ -2,7 +2,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ApiError } from "../../api/client.ts";
 import { api, type McpChange } from "../../api/routes.ts";
-import { ProfileChoice, Table, useProfile } from "../../part/common.tsx";
+import { CommandLine, Dialog, ProfileChoice, Table, useProfile } from "../../part/common.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { Menu } from "../../part/menu.tsx";
 import { act, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { type Part, partsOf } from "./words.ts";
@@ -18,6 +20,7 @@ export function McpPage() {
   const servers = useLoaded(() => api.mcpServers(profile.value), [profile.value]);
   const changes = useLoaded(() => api.mcpChanges(profile.value), [profile.value]);
   const words = text.mcp;
+  const list = servers.value.value;
   const refresh = async (server: string) => {
     await act(() => api.refreshMcp(profile.value, server), words.refreshed(server));
     // Tools are compared with their approved definitions when they are listed.
@@ -31,6 +34,7 @@ export function McpPage() {
         <h1>{text.page.mcp}</h1>
         <ProfileChoice chosen={profile} />
       </div>
+      <p class="lead">{words.about}</p>
       {changes.value.value?.changes.map((change) => (
         <Change
           key={change.server + change.tool}
@@ -42,40 +46,134 @@ export function McpPage() {
           }}
         />
       ))}
-      {servers.value.value?.servers.length === 0 && <p class="empty">{words.empty}</p>}
-      <Table
-        label={words.servers}
-        head={[words.server, words.source, words.state, words.tools, words.actions]}
-      >
-        {servers.value.value?.servers.map((
-          { name, url, source, enabled, connected, tool_count, last_error },
-        ) => (
-          <tr key={name}>
-            <th scope="row">
-              {name}
-              <p class="hint">{url}</p>
-            </th>
-            <td>{source}</td>
-            <td>
-              {connected ? words.connected : enabled ? words.waiting : words.off}
-              {last_error && <p class="error">{last_error}</p>}
-            </td>
-            <td>{tool_count}</td>
-            <td class="actions">
-              <button
-                type="button"
-                aria-pressed={open.value === name}
-                onClick={() => open.value = open.value === name ? undefined : name}
-              >
-                {words.toolsOf(name)}
-              </button>
-              <button type="button" onClick={() => refresh(name)}>{words.refresh(name)}</button>
-            </td>
-          </tr>
-        ))}
-      </Table>
+      {list === undefined && <p role="status">{text.common.loading}</p>}
+      {list?.servers.length === 0 && (
+        <div class="nothing">
+          <Icon name="tools" size={24} />
+          <p>{words.empty}</p>
+        </div>
+      )}
+      {list && list.servers.length > 0 && list.vm === undefined && <p class="hint">{words.noVm}</p>}
+      {list && list.servers.length > 0 && (
+        <Table
+          label={words.servers}
+          head={[words.server, words.source, words.state, { number: words.tools }, words.actions]}
+        >
+          {list.servers.map((server) => (
+            <ServerRow
+              key={server.name}
+              profile={profile.value}
+              server={server}
+              isOpen={open.value === server.name}
+              onToggle={() => open.value = open.value === server.name ? undefined : server.name}
+              onRefresh={() => refresh(server.name)}
+            />
+          ))}
+        </Table>
+      )}
       {open.value && <Tools key={open.value + listed.value} profile={profile.value} server={open.value} />}
+      <AddServer profile={profile.value} />
     </>
+  );
+}
+
+type Server = Awaited<ReturnType<typeof api.mcpServers>>["servers"][number];
+
+function ServerRow({ profile, server, isOpen, onToggle, onRefresh }: {
+  profile: string;
+  server: Server;
+  isOpen: boolean;
+  onToggle: () => void;
+  onRefresh: () => Promise<void>;
+}) {
+  const words = text.mcp;
+  const { name, url, source, enabled, connected, tool_count, last_error } = server;
+  const logout = () => act(() => api.logoutMcp(profile, name), words.loggedOut(name));
+  const isRemote = /^https?:/.test(url);
+  return (
+    <tr class={enabled ? undefined : "off"}>
+      <th scope="row">
+        {name}
+        {url && <p class="hint">{url}</p>}
+      </th>
+      <td>{words.sources[source] ?? source}</td>
+      <td>
+        <span class={`pill state ${connected ? "Running" : enabled ? "Paused" : ""}`}>
+          {connected ? words.connected : enabled ? words.waiting : words.off}
+        </span>
+        {last_error && <p class="error">{last_error}</p>}
+      </td>
+      <td class="number">{tool_count}</td>
+      <td class="actions">
+        <button type="button" aria-pressed={isOpen} onClick={onToggle}>{words.toolsOf(name)}</button>
+        <button type="button" onClick={onRefresh}>{words.refresh(name)}</button>
+        {isRemote && <LoginButton profile={profile} server={name} onDone={onRefresh} />}
+        {isRemote && (
+          <Menu
+            label={words.moreFor(name)}
+            items={[{ label: words.logout(name), isDanger: true, onChoose: logout }]}
+          >
+            <Icon name="more" />
+          </Menu>
+        )}
+      </td>
+    </tr>
+  );
+}
+
+/** `ms` between two questions whether a login is over. */
+const LOGIN_MS = 2000;
+
+/** Logs in at a server in another tab of this browser, and connects to it then. */
+function LoginButton({ profile, server, onDone }: {
+  profile: string;
+  server: string;
+  onDone: () => Promise<void>;
+}) {
+  const words = text.mcp;
+  const waiting = useSignal<{ url: string; issuer: string } | undefined>(undefined);
+  const begin = () => act(async () => waiting.value = await api.loginMcp(profile, server));
+  useEffect(() => {
+    if (!waiting.value) return;
+    const timer = setInterval(async () => {
+      const { state } = await api.mcpLogin(profile, server).catch(() => ({ state: "waiting" }));
+      if (state === "waiting" || !waiting.peek()) return;
+      waiting.value = undefined;
+      await act(async () => {}, state === "logged_in" ? words.loggedIn(server) : words.notLoggedIn(server));
+      if (state === "logged_in") await onDone();
+    }, LOGIN_MS);
+    return () => clearInterval(timer);
+  }, [waiting.value]);
+  if (!waiting.value) return <button type="button" onClick={begin}>{words.login(server)}</button>;
+  const { url, issuer } = waiting.value;
+  return (
+    <Dialog title={words.login(server)} onClose={() => waiting.value = undefined}>
+      <p>{words.loginAbout(issuer)}</p>
+      <p>
+        <a href={url} target="_blank" rel="noreferrer">{words.openLogin(issuer)}</a>
+      </p>
+      <p role="status" class="hint">{words.loginWaits}</p>
+      <div class="buttons">
+        <button type="button" onClick={() => waiting.value = undefined}>{text.common.close}</button>
+      </div>
+    </Dialog>
+  );
+}
+
+/** How a server comes into a profile: its file is the team's to review, so the page writes none. */
+function AddServer({ profile }: { profile: string }) {
+  const words = text.mcp;
+  return (
+    <details class="pack">
+      <summary>
+        <span class="name">{words.add}</span>
+      </summary>
+      <div class="pack-text">
+        <p>{words.addAbout(profile)}</p>
+        <pre>{words.addExample}</pre>
+        <CommandLine command={words.addCommand(profile)} />
+      </div>
+    </details>
   );
 }
 

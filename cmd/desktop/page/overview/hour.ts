@@ -1,6 +1,6 @@
-/** Events of the last hour by minute: read once for each VM, then counted as they happen. */
+/** Events of the last hour by minute, and of today: read once for all VMs, then counted as they happen. */
 import { signal } from "@preact/signals";
-import { api, type RecordedEvent } from "../../api/routes.ts";
+import { api, type OverviewOf, type RecordedEvent } from "../../api/routes.ts";
 import type { BarCounts } from "../../part/bars.tsx";
 import { type LiveDecision, onMessage } from "../../store/live.ts";
 
@@ -28,6 +28,8 @@ export class Hours {
   readonly version = signal(0);
   readonly minutes = new Map<string, Minutes>();
   readonly last = new Map<string, RecordedEvent>();
+  /** events of today, of all sessions; absent until they are read */
+  today: OverviewOf["today"] | undefined;
   readonly #stop: () => void;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -42,22 +44,28 @@ export class Hours {
     clearTimeout(this.#timer);
   }
 
-  /** Reads a VM's hour and its newest event, which replace the live counts. */
-  async read(vm: string): Promise<void> {
-    const since = String((Math.floor(Date.now() / MINUTE_MS) - BARS + 1) * MINUTE_MS);
-    const [{ steps }, { events: [last] }] = await Promise.all([
-      api.counts({ vm, since, step: String(MINUTE_MS) }),
-      api.events(vm, { order: "newest", limit: "1" }),
-    ]);
-    this.minutes.set(
-      vm,
-      new Map(steps.map(({ at_unix_ms, events, denied, asked }) => [
-        Math.floor(at_unix_ms / MINUTE_MS),
-        { events, denied, asked },
-      ])),
-    );
-    if (last) this.last.set(vm, last);
+  /**
+   * Reads the hour and the newest event of every VM, and today's counts, which replace the live ones.
+   *
+   * @param today begin of the day, unix `ms`
+   */
+  async read(today: number): Promise<OverviewOf> {
+    const since = (Math.floor(Date.now() / MINUTE_MS) - BARS + 1) * MINUTE_MS;
+    const overview = await api.overview({
+      since: String(since),
+      today: String(today),
+      step: String(MINUTE_MS),
+    });
+    for (const { id, steps, last } of overview.vms) {
+      const minutes = steps.map(({ at_unix_ms, events, denied, asked }) =>
+        [Math.floor(at_unix_ms / MINUTE_MS), { events, denied, asked }] as const
+      );
+      this.minutes.set(id, new Map(minutes));
+      if (last) this.last.set(id, last);
+    }
+    this.today = { ...overview.today };
     this.#draw();
+    return overview;
   }
 
   #count(event: RecordedEvent, decision: LiveDecision | undefined): void {
@@ -70,6 +78,10 @@ export class Hours {
       denied: denied + (decision?.decision === "block" ? 1 : 0),
       asked: asked + (decision?.decision === "ask" ? 1 : 0),
     });
+    if (this.today) {
+      this.today.events++;
+      if (decision?.decision === "block") this.today.denied++;
+    }
     for (const old of minutes.keys()) {
       if (old > minute - BARS) break;
       minutes.delete(old);

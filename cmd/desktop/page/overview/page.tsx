@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo } from "preact/hooks";
-import { api, type VmListed } from "../../api/routes.ts";
+import { api, type OverviewOf, type VmListed } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { agoOf } from "../../part/ago.ts";
 import { Bars } from "../../part/bars.tsx";
@@ -25,7 +25,7 @@ const FINDINGS_MS = 7 * DAY_MS;
 
 /** Midnight of today, unix `ms`. */
 function midnight(): number {
-  return new Date(now.peek()).setHours(0, 0, 0, 0);
+  return new Date(now.value).setHours(0, 0, 0, 0);
 }
 
 export function OverviewPage() {
@@ -64,17 +64,9 @@ function Facts() {
   const hours = useMemo(() => new Hours(), []);
   useEffect(() => () => hours.close(), []);
   const ids = vms.value.map(({ id }) => id).join();
-  const costs = useSignal(new Map<string, Costs>());
-  const isOnline = connection.value === "online";
-  useEffect(() => {
-    if (!isOnline) return;
-    // One that never ran has no record.
-    for (const { id } of vms.peek().filter(({ active_at }) => active_at !== undefined)) {
-      // One VM whose record cannot be read leaves the others.
-      hours.read(id).catch(() => {/* a record that cannot be read leaves the other rows */});
-      readCosts(id).then((read) => costs.value = new Map([...costs.peek(), [id, read]]), () => {});
-    }
-  }, [ids, isOnline]);
+  const today = midnight();
+  const overview = useLoaded(() => hours.read(today), [ids, today]).value.value;
+  const costs = new Map(overview?.vms.map((vm) => [vm.id, costsOf(vm)]));
   const findings = useLoaded(
     () => api.findingsAcross({ since: String(Date.now() - FINDINGS_MS) }),
     [hours.version.value > 0],
@@ -83,10 +75,10 @@ function Facts() {
   const needs = needsOf({ asks: asks.value, vms: vms.value, findings, update: status?.update });
   return (
     <>
-      <Tiles costs={costs.value} version={hours.version.value} />
+      <Tiles costs={costs} hours={hours} />
       <div class="overview">
         <section aria-label={text.overview.vms}>
-          <VmTable hours={hours} costs={costs.value} findings={findings} />
+          <VmTable hours={hours} costs={costs} findings={findings} />
         </section>
         <NeedList needs={needs} />
       </div>
@@ -94,32 +86,16 @@ function Facts() {
   );
 }
 
-async function readCosts(id: string): Promise<Costs> {
-  const { models } = await api.costs(id);
-  const sum = (of: (model: typeof models[number]) => number) =>
-    models.reduce((all, model) => all + of(model), 0);
-  return {
-    micros: sum(({ cost_micros }) => cost_micros),
-    calls: sum(({ calls }) => calls),
-    unpriced: sum(({ unpriced_calls }) => unpriced_calls),
-  };
+function costsOf({ cost_micros: micros, calls, unpriced_calls: unpriced }: OverviewOf["vms"][number]): Costs {
+  return { micros, calls, unpriced };
 }
 
-/** `ms` of a step of today's counts. */
-const STEP = String(3600 * 1000);
-/** Live counts after which today's are read again. */
-const COUNT_EVERY = 20;
-
-function Tiles({ costs, version }: { costs: Map<string, Costs>; version: number }) {
+function Tiles({ costs, hours }: { costs: Map<string, Costs>; hours: Hours }) {
   const words = text.overview.tiles;
   const running = vms.value.filter(({ status }) => status === "Running").length;
-  const today = useLoaded(
-    () => api.counts({ since: String(midnight()), step: STEP }),
-    [Math.floor(version / COUNT_EVERY)],
-  ).value.value?.steps;
-  const sum = (of: (step: NonNullable<typeof today>[number]) => number) =>
-    today?.reduce((all, step) => all + of(step), 0);
-  const denied = sum((step) => step.denied), events = sum((step) => step.events);
+  // The counts are outside of signals.
+  hours.version.value;
+  const { denied, events } = hours.today ?? {};
   const oldest = asks.value.at(-1);
   const all = [...costs.values()];
   const micros = all.reduce((sum, { micros }) => sum + micros, 0);

@@ -10,6 +10,7 @@ import { connection, pastNames, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { VmActions } from "./actions.tsx";
 import { ChangesView } from "./changes/view.tsx";
+import { Evidence } from "./evidence.tsx";
 import { FindingsView } from "./findings/view.tsx";
 import { HeldView } from "./held/view.tsx";
 import { PortsView } from "./lists.tsx";
@@ -153,6 +154,7 @@ export function SessionPage() {
           )}
         </ul>
       </div>
+      <Evidence key={id} id={id} name={session.name} />
       <Tabs place={["session", id]} name={session.name} views={RECORD_NAMES} view={view} />
       <Shown key={`${id} ${view}`} vm={session} />
     </>

@@ -115,9 +115,17 @@ function Choice({ label, value, choices, onChoose }: {
   );
 }
 
+/** Windows of one column (style/small.css). */
+const NARROW = "(max-width: 640px)";
+
 /** One event with its decision: the rule and its place, what matched, and what nearly did. */
 function WhyPanel({ session, event }: { session: string; event: string | undefined }) {
   const why = useSignal<Explained | undefined>(undefined);
+  const panel = useRef<HTMLElement>(null);
+  // In a narrow window the reason is below the list, out of sight.
+  useEffect(() => {
+    if (why.value && matchMedia(NARROW).matches) panel.current?.scrollIntoView({ block: "nearest" });
+  }, [why.value]);
   useEffect(() => {
     why.value = undefined;
     let isLate = false;
@@ -131,7 +139,7 @@ function WhyPanel({ session, event }: { session: string; event: string | undefin
     return () => void (isLate = true);
   }, [session, event]);
   return (
-    <section class="why" aria-label={text.timeline.why} tabIndex={0}>
+    <section ref={panel} class="why" aria-label={text.timeline.why} tabIndex={0}>
       {why.value ? <Why why={why.value} /> : <p class="hint">{text.timeline.select}</p>}
     </section>
   );

@@ -1,0 +1,76 @@
+/** Texts of the detections page. */
+const plural = (count: number, one: string, many = `${one}s`) =>
+  `${count.toLocaleString("en")} ${count === 1 ? one : many}`;
+
+export const detections = {
+  about: "Detections report findings; they never block. The rules of a profile block.",
+  empty: "No detection is active. Try one below and turn it on, or put Sigma files into detection/packs.",
+  find: "Search detections",
+  nothing: "No detection matches.",
+  count: (rules: number, packs: number) => `${plural(rules, "rule")} in ${plural(packs, "pack")}`,
+  states: { all: "All", on: "On", off: "Off", matched: "With matches" },
+  scopes: { corp: "Organization", profile: "Profile", user: "Yours, from a file", runtime: "Yours" },
+  rulesOf: (count: number) => plural(count, "rule"),
+  matchesOf: (count: number) => plural(count, "match", "matches"),
+  tableOf: (pack: string) => `Rules of ${pack}`,
+  rule: "Detection",
+  severity: "Severity",
+  state: "State",
+  matches: "Matches",
+  last: "Last match",
+  on: "on",
+  off: "off",
+  broken: "does not compile",
+  locked: "This rule is your organization's: it cannot be switched off here.",
+  switchOf: (id: string) => `${id} is on`,
+  offTitle: (title: string) => `Switch off ${title}?`,
+  offLoss:
+    "It finds nothing from now on, in any VM. The reason is kept with your name in detection/disabled.toml.",
+  offBecause: (reason: string, by: string | undefined, at: string) =>
+    `${reason} (${by === undefined ? at : `${by}, ${at}`})`,
+  switchOff: "Switch off",
+  reason: "Reason",
+  turnedOffIn: (id: string, vms: number) => `${id} is off, in ${plural(vms, "running VM")} too.`,
+  moreFor: (id: string) => `More for ${id}`,
+  remove: (id: string) => `Remove ${id}`,
+  turnOn: (id: string) => `Turn on ${id}`,
+  turnOff: (id: string) => `Turn off ${id}`,
+  turnedOn: (id: string) => `${id} is on in every VM.`,
+  turnedOff: (id: string) => `${id} is off in every VM.`,
+  removeTitle: (id: string) => `Remove ${id}?`,
+  removeLoss:
+    "It finds nothing from now on, in any VM. Its findings stay, and the change can be undone below.",
+  removed: (id: string) => `${id} is removed from every VM.`,
+  synced: (synced: number, targets: number) => `${synced} of ${targets} running VMs have them`,
+  draft: {
+    title: "Try a detection",
+    about: "Sigma rules as YAML; or a rule or a whole pack as JSON.",
+    source: "The detection, as Sigma YAML or JSON",
+    session: "Session to search",
+    all: (count: number) => `All ${count} sessions`,
+    hunt: "Hunt",
+    hunting: (done: number, all: number, matches: number) =>
+      `${plural(matches, "match", "matches")} in ${done} of ${plural(all, "session")} so far…`,
+    backtest: "Test on every event",
+    stop: "Stop",
+    tested: (events: number, matches: number) =>
+      `${plural(events, "event")} tested, ${plural(matches, "match", "matches")}`,
+    testing: (state: string) => `${state} so far…`,
+    stopped: (state: string) => `Stopped: ${state.replace(" so far…", ".")}`,
+    validate: "Check",
+    add: "Turn on",
+    added: (id: string) => `${id} is on.`,
+    valid: "No problems.",
+    notJson: "The detection is not JSON. Sigma rules are YAML and begin with their title.",
+    none: "No session yet.",
+    one: "Choose one session to test every event of it.",
+    found: (total: number, sessions: number, failed: number) =>
+      `${plural(total, "match", "matches")} in ${plural(sessions, "session")}` +
+      (failed > 0 ? `; ${plural(failed, "record")} could not be read` : ""),
+    truncated: "Only some of the matches are shown.",
+    table: "Matches",
+    vm: "VM",
+    fields: "Matched",
+    time: "Time",
+  },
+};
