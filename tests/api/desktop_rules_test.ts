@@ -112,5 +112,71 @@ Deno.test("rules on the desktop page", options, async (t) => {
     await alike.nth(1).waitFor({ state: "detached" });
   });
 
+  await t.step("a rule for a built-in profile is written as a sentence, changed and deleted", async () => {
+    await desktop.open("rules?profile=code");
+    await page.getByText("This profile is built in").waitFor();
+    await page.getByRole("button", { name: "New rule" }).click();
+    await dialog.getByLabel("Id").fill("no-uploads");
+    await dialog.getByLabel("Action").selectOption("block");
+    await dialog.getByRole("button", { name: "Add a condition" }).click();
+    const first = dialog.getByRole("group", { name: "Condition 1" });
+    await first.getByLabel("Comparison").selectOption("domain");
+    await first.getByLabel("Value").fill("upload.example");
+    await dialog.getByRole("button", { name: "Add a condition" }).click();
+    const second = dialog.getByRole("group", { name: "Condition 2" });
+    await second.getByLabel("Comparison").selectOption("in");
+    await second.getByLabel("Value").fill("POST, PUT");
+    const text = 'in_domain(http.request.host, "upload.example") && http.request.method in ["POST", "PUT"]';
+    const match = dialog.getByLabel(/^Match/);
+    assertEquals(await match.innerText(), text);
+    await dialog.getByText("No problems.").waitFor();
+    assertEquals(await desktop.violations(), []);
+    await shoot(desktop, "sentence");
+    // The other way: text that is a sentence becomes one, text that is more stays text.
+    await match.press("Control+End");
+    await page.keyboard.type(' && http.request.path == "/a"');
+    const third = dialog.getByRole("group", { name: "Condition 3" });
+    assertEquals(await third.getByLabel("Value").inputValue(), "/a");
+    await page.keyboard.type(" || true");
+    await dialog.getByText("This match is more than a sentence").waitFor();
+    await match.press("Control+a");
+    await page.keyboard.insertText(text);
+    await second.waitFor();
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    await dialog.waitFor({ state: "detached" });
+    const file = () => Deno.readTextFile(join(home.home.dir, "rules/code.toml"));
+    assertStringIncludes(await file(), "[profiles.rules.no-uploads]");
+    await page.getByRole("button", { name: "Edit no-uploads" }).click();
+    assertEquals(await first.getByLabel("Value").inputValue(), "upload.example");
+    await dialog.getByRole("button", { name: "Delete rule" }).click();
+    await dialog.getByRole("button", { name: /^Delete the rule/ }).click();
+    await dialog.waitFor({ state: "detached" });
+    assertEquals((await file()).includes("no-uploads"), false);
+  });
+
+  await t.step("a blocked event is allowed from a window of 390 px", async () => {
+    await home.gate.decide(http("denied.example", "PATCH"));
+    await page.setViewportSize({ width: 390, height: 844 });
+    await desktop.open("vm", "dev", "timeline");
+    await page.getByRole("option", { name: /PATCH .*denied\.example/ }).click();
+    const allow = page.getByRole("region", { name: "Why" }).getByRole("button", { name: "Allow this" });
+    await allow.waitFor();
+    // In sight above the navigation, without scrolling.
+    await desktop.settled();
+    const seen = (await allow.boundingBox())!;
+    assertEquals([seen.y >= 0, seen.y + seen.height <= 844 - 48], [true, true]);
+    await allow.click();
+    await dialog.getByText(/^It changes|^The rule/).first().waitFor();
+    const wider = await dialog.evaluate(
+      new Function("dialog", "return dialog.scrollWidth - dialog.clientWidth") as never,
+    );
+    assertEquals(wider, 0);
+    const [box, width] = [await dialog.boundingBox(), 390];
+    assertEquals([box!.x >= 0, box!.x + box!.width <= width], [true, true]);
+    assertEquals(await desktop.violations(), []);
+    await page.keyboard.press("Escape");
+    await page.setViewportSize({ width: 1200, height: 800 });
+  });
+
   assertEquals(desktop.problems, []);
 });

@@ -92,7 +92,7 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     assertEquals(await dialog.getByRole("button", { name: "Save rule" }).count(), 0);
     await page.keyboard.press("Escape");
     await page.getByLabel("Profile").selectOption("code");
-    await page.getByText("sbx profile copy code mine").waitFor();
-    await page.getByRole("button", { name: "New rule" }).waitFor({ state: "detached" });
+    await page.getByText("This profile is built in").waitFor();
+    await page.getByRole("button", { name: "New rule" }).waitFor();
   });
 }

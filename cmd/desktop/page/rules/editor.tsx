@@ -3,6 +3,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { api, type RuleDraft, type RuleEffect, type RuleTable } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
 import { Dialog, Table, timeOf } from "../../part/common.tsx";
+import { SentenceBuilder } from "./builder.tsx";
 import { ofNewest } from "../../part/newest.ts";
 import { act, textOf, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
@@ -31,14 +32,18 @@ export function RuleEditor(
   { profile, title, subject, lock, isSaved, replaces = isSaved, session, onSaved, onClose }: Props,
 ) {
   const form = useRef<HTMLFormElement>(null);
-  const match = useRef(subject.rule?.match ?? "");
+  const match = useSignal(subject.rule?.match ?? "");
   const error = useSignal<string | undefined>(undefined);
   const removing = useSignal(false);
   const remarks = useRemarks(profile);
   const words = text.rules.editor;
-  const read = () => draftOf(form.current!, match.current, subject);
-  const changed = () => void (!lock && match.current.trim() !== "" && remarks.check(read));
+  const read = () => draftOf(form.current!, match.peek(), subject);
+  const changed = () => void (!lock && match.peek().trim() !== "" && remarks.check(read));
   useEffect(changed, []);
+  const write = (value: string) => {
+    match.value = value;
+    changed();
+  };
   const done = () => {
     onSaved();
     onClose();
@@ -66,15 +71,13 @@ export function RuleEditor(
         <fieldset disabled={lock !== undefined}>
           <RuleFields {...subject} />
         </fieldset>
+        {!lock && <SentenceBuilder match={match.value} onChange={write} />}
         <CodeField
           label={words.match}
-          value={match.current}
+          value={match.value}
           isReadOnly={lock !== undefined}
           marks={remarks.list.value ?? []}
-          onChange={(value) => {
-            match.current = value;
-            changed();
-          }}
+          onChange={write}
         />
         {!lock && <RemarkList remarks={remarks.list.value} />}
         <details open={lock !== undefined}>

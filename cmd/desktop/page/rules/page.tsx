@@ -6,7 +6,7 @@ import {
   type RuleList,
   type RuleView,
 } from "../../api/routes.ts";
-import { ChangeTable, CommandLine, ProfileChoice, Table, useProfile } from "../../part/common.tsx";
+import { ChangeTable, ProfileChoice, Table, useProfile } from "../../part/common.tsx";
 import { text } from "../../text/en.ts";
 import { RemarkList, RuleEditor, Simulator } from "./editor.tsx";
 import { act, textOf, useLoaded } from "../../store/store.ts";
@@ -30,22 +30,17 @@ export function RulesPage() {
     if (named) setQuery({ rule: undefined });
   }, [wanted, value.value]);
   const words = text.rules;
-  const isBuiltin = profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source !== "user";
+  const isBuiltin =
+    profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source === "builtin";
+  const editable = new Set(value.value?.editable);
   return (
     <>
       <div class="head">
         <h1>{text.page.rules}</h1>
         <ProfileChoice chosen={profile} />
-        {!isBuiltin && (
-          <button type="button" class="main" onClick={() => open.value = "new"}>{words.add}</button>
-        )}
+        <button type="button" class="main" onClick={() => open.value = "new"}>{words.add}</button>
       </div>
-      {isBuiltin && profiles.value.value && (
-        <>
-          <p class="hint">{words.builtin}</p>
-          <CommandLine command={words.copy(profile.value)} />
-        </>
-      )}
+      <p class="lead">{isBuiltin ? words.builtin : words.about}</p>
       {value.value && <Outdated vms={value.value.vms} onReloaded={reload} />}
       <RemarkList
         remarks={value.value?.lints.map(({ rule_id, severity, message }) => ({
@@ -57,14 +52,14 @@ export function RulesPage() {
         <RuleEditor
           profile={profile.value}
           {...(open.value === "new" ? { title: words.editor.fresh, subject: {} } : shownOf(open.value))}
-          lock={open.value === "new" ? undefined : lockOf(isBuiltin, open.value)}
+          lock={open.value === "new" ? undefined : lockOf(editable, open.value)}
           onSaved={reload}
           onClose={() => open.value = undefined}
         />
       )}
       <RuleTable
         rules={value.value?.rules ?? []}
-        isBuiltin={isBuiltin}
+        editable={editable}
         onOpen={(rule) => open.value = rule}
       />
       <Changes profile={profile.value} rules={value.value} onUndone={reload} />
@@ -75,9 +70,9 @@ export function RulesPage() {
 }
 
 /** Who else owns a rule. */
-function lockOf(isBuiltin: boolean, { layer }: RuleView) {
+function lockOf(editable: ReadonlySet<string>, { id, layer }: RuleView) {
   if (layer !== "profile") return layer;
-  return isBuiltin ? "builtin" : undefined;
+  return editable.has(id) ? undefined : "builtin";
 }
 
 /** An active rule, for the editor; a name equal to the id was not written by a person. */
@@ -149,21 +144,30 @@ function Rule({ rule }: { rule: RuleChangeView["after"] }) {
 
 interface TableProps {
   rules: RuleView[];
-  isBuiltin: boolean;
+  /** ids of the rules that can be changed here */
+  editable: ReadonlySet<string>;
   onOpen: (rule: RuleView) => void;
 }
 
 /** The rules, the first to decide on top. */
-function RuleTable({ rules, isBuiltin, onOpen }: TableProps) {
+function RuleTable({ rules, editable, onOpen }: TableProps) {
   const words = text.rules;
   return (
     <Table
       label={words.table}
-      head={[words.order, words.rule, words.action, words.layer, words.priority, words.match, words.actions]}
+      head={[
+        words.order,
+        words.rule,
+        words.action,
+        words.layer,
+        { number: words.priority },
+        words.match,
+        words.actions,
+      ]}
     >
       {rules.map((rule, at) => {
         const { id, layer, priority, action, match, reason, file, line } = rule;
-        const canEdit = layer === "profile" && !isBuiltin;
+        const canEdit = layer === "profile" && editable.has(id);
         return (
           <tr key={`${layer} ${id}`}>
             <td>{at + 1}</td>
@@ -171,9 +175,11 @@ function RuleTable({ rules, isBuiltin, onOpen }: TableProps) {
               {id}
               {reason && <p class="hint">{reason}</p>}
             </th>
-            <td>{action}</td>
-            <td>{layer}</td>
-            <td>{priority}</td>
+            <td>
+              <span class={`pill ${action}`}>{action}</span>
+            </td>
+            <td>{words.layers[layer]}</td>
+            <td class="number">{priority}</td>
             <td>
               <code>{match}</code>
               {file && <p class="hint">{text.timeline.at(file, line)}</p>}
@@ -181,6 +187,7 @@ function RuleTable({ rules, isBuiltin, onOpen }: TableProps) {
             <td>
               <button
                 type="button"
+                class={canEdit ? undefined : "ghost"}
                 aria-label={canEdit ? words.editOf(id) : words.showOf(id)}
                 onClick={() => onOpen(rule)}
               >

@@ -23,6 +23,8 @@ export interface Mark {
 
 export interface CodeEditor {
   mark(marks: readonly Mark[]): void;
+  /** Replaces the whole text, as its author could take back. */
+  write(value: string): void;
   close(): void;
 }
 
@@ -91,6 +93,7 @@ export function openEditor(host: HTMLElement, { value, label, isReadOnly, onChan
   return {
     mark: (marks) =>
       view.dispatch(setDiagnostics(view.state, marks.map((mark) => diagnosticOf(view.state, mark)))),
+    write: (value) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: value } }),
     close: () => view.destroy(),
   };
 }
