@@ -39,12 +39,42 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await page.getByText("dev waits for your answer").waitFor();
     assertEquals(await page.title(), "(1) Settings – sbx");
     assertEquals(await desktop.violations(), []);
-    await page.getByRole("link", { name: "Read it" }).click();
+    await shoot(desktop, "ask_bar");
+    await page.getByRole("link", { name: "Details" }).click();
     await card(/asked\.example\/bar/).waitFor();
     await read();
     await page.getByRole("button", { name: "Allow once" }).click();
     assertEquals(await waiting, true);
     await page.getByText(/^Allowed: .*asked\.example\/bar/).waitFor();
+  });
+
+  await t.step("an ask is answered on any page, once it was there to be read", async () => {
+    await desktop.open("settings");
+    const bar = page.getByRole("region", { name: "dev waits for your answer" });
+    const first = request("asked.example", "/first");
+    await bar.getByText("asked.example/first").waitFor();
+    // Another one moves nothing under the hand.
+    const second = request("asked.example", "/second");
+    await bar.getByRole("link", { name: "1 more" }).waitFor();
+    await bar.getByText("asked.example/first").waitFor();
+    await bar.getByRole("img", { name: /^Denied in \d+ s without an answer$/ }).waitFor();
+    await read();
+    await bar.getByRole("button", { name: "Deny" }).click();
+    assertEquals(await first, false);
+    await bar.getByText("asked.example/second").waitFor();
+    // Its button came to where the other one was.
+    await bar.evaluate(new Function("bar", "bar.querySelector('button').click()") as never);
+    await page.getByText("Not answered: this ask had only just appeared here.").waitFor();
+    await read();
+    await bar.getByRole("button", { name: "Allow for longer" }).click();
+    await page.getByRole("menuitem", { name: "Allow for 10 minutes" }).click();
+    assertEquals(await second, true);
+    await bar.waitFor({ state: "detached" });
+    assertEquals(await request("asked.example", "/second"), true);
+    await desktop.open("inbox");
+    const inForce = page.getByRole("region", { name: "Answers in force" });
+    await inForce.getByRole("button", { name: /^Withdraw the answer for .*asked\.example/ }).click();
+    await inForce.waitFor({ state: "detached" });
   });
 
   await t.step("a notification of a page in the background leads to its ask", async () => {
@@ -101,7 +131,7 @@ Deno.test("asks on the desktop page", options, async (t) => {
     const { events } = await home.withClient((client) =>
       client.json<{ events: RecordedEvent[] }>("GET", `/sessions/${home.id}/events?family=process`)
     );
-    const [{ common, process }] = events;
+    const { common, process } = events.at(-1)!;
     assertEquals([process.activity.command.slice(0, 24), common.actor], ["sbx-answer withdraw ask-", "host"]);
     assertEquals([common.labels.answer, common.labels.rule_id], ["deny", "ask-site"]);
   });

@@ -109,13 +109,13 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("row", { name: /asked\.example\/third ask by ask-site allow by/ }).first()
       .waitFor();
-    await dialog.getByText("The linter has no remark.").waitFor();
+    await dialog.getByText("No problems.").waitFor();
     assertStringIncludes(await dialog.getByLabel(/^Match/).innerText(), "/third");
     // Keys of the page do nothing while its author writes.
     await dialog.getByLabel(/^Match/).press("d");
     await dialog.locator(".cm-lintRange-error").waitFor();
     await dialog.getByLabel(/^Match/).press("Backspace");
-    await dialog.getByText("The linter has no remark.").waitFor();
+    await dialog.getByText("No problems.").waitFor();
     assertEquals(await desktop.violations(), []);
     await dialog.getByRole("button", { name: "Save rule" }).click();
     assertEquals((await waiting).stdout, "200");

@@ -1,8 +1,8 @@
-/** Tells people of asks wherever they are: a notification of the browser, and a bar on every page but the inbox. */
+/** Notifications of the browser for asks. */
 import type { AskView } from "../api/routes.ts";
 import { followEnds } from "../page/inbox/expired.tsx";
 import { onMessage } from "../store/live.ts";
-import { asks, vmNames } from "../store/store.ts";
+import { vmNames } from "../store/store.ts";
 import { text } from "../text/en.ts";
 import { hrefOf } from "./route.ts";
 
@@ -22,22 +22,10 @@ export function followAsks(): void {
 }
 
 /** The address of an ask in the inbox. */
-function placeOf({ ask_id }: AskView): string {
+export function placeOf({ ask_id }: AskView): string {
   return `${hrefOf("inbox")}?ask=${encodeURIComponent(ask_id)}`;
 }
 
-function nameOf({ session_id }: AskView): string {
+export function nameOf({ session_id }: AskView): string {
   return vmNames.value.get(session_id) ?? text.app.name;
-}
-
-/** The newest ask that waits, on pages that show no asks. */
-export function AskBar() {
-  const [newest] = asks.value;
-  if (newest === undefined) return null;
-  return (
-    <div class="ask-bar" role="status">
-      <span>{text.inbox.bar(nameOf(newest), asks.value.length)}</span>
-      <a href={placeOf(newest)}>{text.inbox.read}</a>
-    </div>
-  );
 }

@@ -16,7 +16,7 @@ import { SessionPage, VmPage } from "../page/vm/page.tsx";
 import { CommandLine, Notice } from "../part/common.tsx";
 import { connection } from "../store/store.ts";
 import { text } from "../text/en.ts";
-import { AskBar } from "./notify.tsx";
+import { AskBar } from "./ask_bar.tsx";
 import { openPalette, Palette } from "./palette/palette.tsx";
 import { route } from "./route.ts";
 import { MorePage, Navigation } from "./sidebar.tsx";

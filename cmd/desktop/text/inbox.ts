@@ -66,9 +66,9 @@ export const inbox = {
   newcomers: (count: number) => `${count} new`,
   unread: "Not answered: this ask had only just appeared here. Read it, then answer.",
   notification: (name: string) => `${name} waits for your answer`,
-  bar: (name: string, count: number) =>
-    count === 1 ? `${name} waits for your answer` : `${name} and ${count - 1} more wait for your answer`,
-  read: "Read it",
+  bar: (name: string) => `${name} waits for your answer`,
+  longer: "Allow for longer",
+  others: (count: number) => `${count} more`,
   notify: "Notify me",
   fields: "All fields of the event",
   programs: "The program and its parent programs",

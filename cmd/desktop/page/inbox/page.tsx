@@ -1,18 +1,18 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { api, type AskRule, type AskView, type RecordedEvent } from "../../api/routes.ts";
-import { act, asks, connection, notice, putAsk, vmNames } from "../../store/store.ts";
+import { act, asks, connection, notice, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
 import { query, setQuery } from "../../app/route.ts";
-import { type Given, MINUTES, saveAlways, ScopeChoice } from "./scope.tsx";
+import { answer, ANSWERS, whenRecorded } from "./answer.ts";
+import { type Given, ScopeChoice } from "./scope.tsx";
 import { Expired } from "./expired.tsx";
 import { RuleEditor } from "../rules/editor.tsx";
 import { EventFields, HttpExchange } from "../../part/http.tsx";
 import { subjectOf } from "../../part/subject.ts";
 import { Table, timeOf } from "../../part/common.tsx";
 import { type ProcessNode, ProcessTreeBuilder } from "../../../../lib/event/mod.ts";
-import { ApiError } from "../../api/client.ts";
 
 /** Asks of all VMs, the newest on top, for a person at the keyboard. New ones wait until they are let in. */
 export function InboxPage() {
@@ -238,26 +238,6 @@ function SaveAsRule({ ask }: { ask: AskView }) {
   );
 }
 
-/** The answers that a person can give. */
-const ANSWERS = {
-  once: { decision: "allow", scope: "once" },
-  minutes: { decision: "allow", scope: "minutes", minutes: MINUTES },
-  session: { decision: "allow", scope: "session" },
-  deny: { decision: "deny", scope: "once" },
-} as const satisfies Record<string, Given>;
-
-/** Answers an ask as it was shown: its digest goes along. */
-async function answer(ask: AskView, { always, ...given }: Given): Promise<void> {
-  await act(async () => {
-    if (always) await whenRecorded(() => saveAlways(ask, given));
-    putAsk(await api.resolveAsk(ask.ask_id, { ...given, digest: ask.digest }));
-    // Names the request: a person who answers many sees which one it was.
-    const words = text.inbox;
-    const said = given.decision === "allow" ? words.allowed(ask.subject) : words.denied(ask.subject);
-    notice.value = { text: always ? `${said} ${words.alwaysSaved}` : said, isError: false };
-  });
-}
-
 /** The event that waits, with what led to it; secrets in it are refs. */
 function AskRequest({ ask }: { ask: AskView }) {
   const event = useSignal<RecordedEvent | undefined>(undefined);
@@ -375,20 +355,4 @@ async function programsAbove(session: string, pid: number, sequence: number): Pr
   let node = processes.findLast((each) => each.pid === pid);
   for (; node; node = node.parent === undefined ? undefined : processes[node.parent]) chain.unshift(node);
   return chain;
-}
-
-/** `ms` between two tries: an ask is announced at once, and its event is in the record a moment later. */
-const RETRY_MS = 200;
-const TRIES_MAX = 10;
-
-/** Reads what needs the event of an ask, once that is recorded. @throws {ApiError} */
-async function whenRecorded<T>(read: () => Promise<T>): Promise<T> {
-  for (let tries = 1;; tries++) {
-    try {
-      return await read();
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404 || tries === TRIES_MAX) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
 }
