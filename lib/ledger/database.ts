@@ -103,7 +103,7 @@ export class Statement {
 export class Database implements Client {
   readonly #database: DatabaseSync;
 
-  /** Opens or creates a file; `:memory:` is none. @throws {DatabaseError} */
+  /** Opens or creates a file; `:memory:` stays in memory. @throws {DatabaseError} */
   constructor(path: string) {
     this.#database = attempt(() => new DatabaseSync(path, { timeout: BUSY_MS, allowExtension: false }));
   }

@@ -9,7 +9,7 @@ import type { Accepted, Others } from "./pull.ts";
 import { exactText, fromLatin1, latin1, shown } from "./text.ts";
 import type { UnitWork, Work } from "./work.ts";
 
-/** Next step where a pick does not name what is there now. */
+/** Next step where a pick names a piece that has changed. */
 const SHOW_AGAIN = "show the pieces again with --pieces, then pick";
 
 /** A file of a VM, or some of its pieces. */

@@ -326,7 +326,7 @@ const WORK = new Map<string, RepositoryWork>([
   ...[HAS_GIT, COLLECT, HAVE, BRANCH].map((script) => [script, "read"] as const),
 ]);
 
-/** The work of a program that the host starts; `undefined`: it is none of sbx's own scripts. */
+/** The work of a program that the host starts; `undefined`: not one of sbx's own scripts. */
 export function repositoryWork(argv: readonly string[]): RepositoryWork | undefined {
   if (argv.slice(0, -1).join("\0") === REMOVE.join("\0")) {
     const [folder, name] = [dirname(argv.at(-1)!), basename(argv.at(-1)!)];

@@ -59,7 +59,11 @@ async function act({ words, limit, stdin }: GuestFile, caller: Caller): Promise<
 /** Runs a test with a guest and the folders of a person. */
 export async function withGuest(run: (fixture: CpFixture) => Promise<void>): Promise<void> {
   const dir = await Deno.realPath(await Deno.makeTempDir());
-  const paths = { dir: join(dir, "vm"), workspace: join(dir, "vm/workspace") };
+  const paths = {
+    dir: join(dir, "vm"),
+    workspace: join(dir, "vm/workspace"),
+    brought: join(dir, "vm/brought"),
+  };
   const fixture = {
     local: join(dir, "local"),
     guest: join(dir, "guest"),

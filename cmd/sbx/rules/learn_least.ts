@@ -126,7 +126,7 @@ async function sourceOf(client: Client, session: LabSession): Promise<TrialSourc
   const info = await client.json<VmInfo>("GET", `/vms/${segment(id)}/info`).catch(
     ignore("the VM is deleted: a trial has the image of the profile"),
   );
-  // Those of a deleted VM are kept for a day.
+  // A deleted VM's files are kept for a day.
   const vm = join(info ? sessionsDir : join(dir, "deleted"), id);
   const copy = ({ blake3 }: RecordedFile) => join(vmPaths(vm).brought, blake3!);
   return {

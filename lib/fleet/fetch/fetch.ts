@@ -115,7 +115,7 @@ async function fetchOne(
         },
       );
     }
-    await Deno.remove(place, { recursive: true }).catch(ignore("there was none"));
+    await Deno.remove(place, { recursive: true }).catch(ignore("nothing to remove"));
     await Deno.rename(to, place);
   } finally {
     await Deno.remove(work, { recursive: true }).catch(

@@ -21,7 +21,7 @@ export type Counts = Redaction["erased"];
  * @param bytes of the segment, which `opened` was opened from
  * @param key of the store
  * @param erasure id of its statement
- * @returns the segment without them, and the number of rows that were erased now; `undefined`: there was none
+ * @returns the segment without them, and the number of rows that were erased now; `undefined`: it had no such row
  * @throws {SbxError} `fleet.segment.invalid`: the rows do not verify, so that no one may sign for their rest
  */
 export async function redactSegment(

@@ -66,7 +66,7 @@ function openReadable(path: string): { database: DatabaseSync; copy?: LedgerCopy
 function open(path: string, name = path): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    // A connection for reading alone leaves its log beside a ledger that is closed. No file is made where there is none.
+    // A connection for reading alone leaves its log beside a ledger that is closed. A missing file is not created.
     Deno.statSync(path);
     database = new DatabaseSync(path, { allowExtension: false });
     isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), name);

@@ -305,7 +305,7 @@ export class RedisConnection {
   }
 }
 
-/** What a guest's command logs in with. */
+/** Name and password of a guest's login command. */
 interface GuestLogin {
   user?: string;
   password?: string;

@@ -126,7 +126,7 @@ export class GrpcCounts {
     this.isNative = call.web !== true;
   }
 
-  /** What the event says of the answer. @param fields of its head and of its trailers */
+  /** The answer's part of the event. @param fields of its head and of its trailers */
   result(fields: readonly Header[]): HttpGrpcResult {
     const status = /^[0-9]{1,9}$/.exec(
       headerValue([...fields, ...this.responses.trailers], "grpc-status") ?? "",
@@ -195,7 +195,7 @@ function filterMessages(filter: MessageFilter, piece: Uint8Array, ends: readonly
 
 // Refusals: a status of gRPC, without a message (Trailers-Only).
 
-/** Statuses of gRPC for those of HTTP. */
+/** Statuses of gRPC, by status of HTTP. */
 const STATUSES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 12, 409: 10, 429: 8 };
 const UNAVAILABLE = 14;
 const UNKNOWN = 2;

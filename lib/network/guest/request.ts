@@ -148,7 +148,7 @@ function authorityOf({ flow, names }: GuestHttpOptions, { old, headers }: Reques
   return authority;
 }
 
-/** True for a request to the metadata server of a cloud, by its address; a name at another address is none. */
+/** True for a request to the metadata server of a cloud, by its address; its name at another address does not count. */
 function namesMetadata({ scheme, address, port }: Flow, authority: Authority): boolean {
   if (scheme !== "http" || port !== 80 || (authority.port ?? 80) !== 80) return false;
   const isNamed = plainHost(authority.host) === METADATA_NAME;

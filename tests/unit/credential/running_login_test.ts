@@ -30,6 +30,7 @@ async function guestOf(
     dir: join(dir, name),
     workspace: join(dir, name),
     contract: join(dir, name, "contract.json"),
+    brought: join(dir, name, "brought"),
   };
   await Deno.mkdir(paths.dir);
   const layer = { rules: [], packs: [] };

@@ -102,5 +102,5 @@ Deno.test("an answer with a promised length or in chunks that ends by FIN early 
 
 Deno.test("a head that ends by FIN fails", async () => {
   const { stdout } = await exchange("HTTP/1.1 200 OK\r\ncontent-le");
-  assertStringIncludes(stdout, "502 Bad Gateway");
+  assertStringIncludes(stdout, " 502 ");
 });

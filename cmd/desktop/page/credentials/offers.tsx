@@ -12,7 +12,7 @@ interface Props {
   onKept: () => void;
 }
 
-/** Every offer, with its account: that is what a person decides by. */
+/** Every offer, with its account, which decides a person's answer. */
 export function Offers({ offers, logins, onKept }: Props) {
   const asked = useSignal<LoginOffer | undefined>(undefined);
   const words = text.credentials.offers;

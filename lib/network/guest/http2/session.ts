@@ -182,7 +182,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     super.setting(id, value);
   }
 
-  /** Reads the preface and sends the settings. @returns false when there is none */
+  /** Reads the preface and sends the settings. @returns false without a preface */
   async #begin(): Promise<boolean> {
     this.connection.deadline.set(this.timeouts.head);
     try {

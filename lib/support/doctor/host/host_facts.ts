@@ -1,5 +1,5 @@
 /**
- * What a report on a host's virtualization has, for hosts that no test of this project reaches: system, processor, KVM,
+ * Facts about a host's virtualization, for hosts that no test of this project reaches: system, processor, KVM,
  * programs, and the starts of VMs. Nothing names the machine, its user or a folder of theirs.
  */
 import { formatBytes } from "../../../base/progress/mod.ts";
