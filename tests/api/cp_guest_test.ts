@@ -52,7 +52,10 @@ Deno.test("the rules are asked about each file with who, path, size and hash, an
         },
       );
       const path = to.startsWith("/") ? to : `/workspace/${to}`;
-      assertEquals(moved, [["import", path, 7, who], ["export", path, 7, who]]);
+      assertEquals(moved, [
+        ["import", path, 7, { ...who, kind: "file", mode: "644" }],
+        ["export", path, 7, who],
+      ]);
     }
     fixture.refusal = "blocked by rule profiles.no-files";
     await Deno.writeTextFile(join(local, "f"), "other");

@@ -31,7 +31,11 @@ async function withVm(run: (fixture: Fixture) => Promise<void>): Promise<void> {
   const [local, workspace] = [join(dir, "local"), join(dir, "workspace")];
   await Deno.mkdir(local);
   await Deno.mkdir(workspace);
-  const vm = { paths: { workspace }, state: { state: "Stopped" }, record: { id: VM } } as Vm;
+  const vm = {
+    paths: { workspace, brought: join(dir, "brought") },
+    state: { state: "Stopped" },
+    record: { id: VM },
+  } as Vm;
   const app = new Hono();
   const place = home({ get: (name) => name === "SBX_HOME" ? join(dir, "home") : undefined });
   const records = { decide: () => Promise.resolve({ event_id: "0123456789ab" }) };
