@@ -7,12 +7,12 @@ import { FLOW_CONTROL_ERROR, Http2Fault, WINDOW_MAX } from "./frame.ts";
 
 /** Body of one stream. Its unread bytes are bounded by the stream's window. */
 export class Http2Body implements BodySource {
-  trailers: readonly Header[] = [];
   readonly length?: number;
   readonly #onWait: () => void;
   readonly #onRead: (count: number) => void;
   #unread = new ByteBuffer();
   #size = 0;
+  #trailers: readonly Header[] = [];
   #ended = false;
   #error?: Error;
   #wake?: () => void;
@@ -30,6 +30,11 @@ export class Http2Body implements BodySource {
 
   get done(): boolean {
     return this.#ended && this.#unread.count === 0;
+  }
+
+  /** Received fields behind the body; none before its end was read: a reader may have written how long it is by then. */
+  get trailers(): readonly Header[] {
+    return this.done ? this.#trailers : [];
   }
 
   /** Tests whether every byte that the head declared is here. */
@@ -76,7 +81,7 @@ export class Http2Body implements BodySource {
     if (this.#size < (this.length ?? 0)) {
       throw new MessageFault("the body is shorter than its content-length");
     }
-    this.trailers = trailers;
+    this.#trailers = trailers;
     this.#ended = true;
     this.#wake?.();
   }

@@ -84,7 +84,7 @@ export class Http1Exchange implements UpstreamExchange {
   async #sendWhole(request: OutgoingRequest, bytes: Uint8Array): Promise<void> {
     this.#connection.deadline.set(this.#timeouts.body);
     const trailers = request.body.trailers.filter(mayTrail);
-    const head = this.#requestHead(request);
+    const head = this.#requestHead(request, trailers.length === 0 ? bytes.length : undefined);
     try {
       // Only a chunked body can have trailers.
       if (trailers.length === 0) await this.#connection.writeJoined(head, bytes);
@@ -103,9 +103,12 @@ export class Http1Exchange implements UpstreamExchange {
     this.#connection.deadline.set(this.#timeouts.response);
   }
 
-  #requestHead({ method, target, authority, headers, body, upgrade, trailers }: OutgoingRequest): string {
+  /** @param length of the body in `bytes`, which is written as it is; absent: it is written in chunks */
+  #requestHead(
+    { method, target, authority, headers, upgrade, trailers }: OutgoingRequest,
+    length: number | undefined,
+  ): string {
     const fields = this.#continuation ? [...headers, EXPECT_CONTINUE] : headers;
-    const length = body.trailers.some(mayTrail) ? undefined : body.length;
     let more = "";
     if (length === undefined) more += "transfer-encoding: chunked\r\n";
     else if (length > 0 || METHODS_WITH_BODY.has(method)) more += `content-length: ${length}\r\n`;
@@ -116,11 +119,11 @@ export class Http1Exchange implements UpstreamExchange {
   }
 
   async #send(request: OutgoingRequest, body: BodySource): Promise<void> {
-    const isChunked = body.length === undefined;
+    const { length } = body;
     const writer = new BodyWriter(
       this.#connection,
-      this.#requestHead(request),
-      isChunked,
+      this.#requestHead(request, length),
+      length === undefined,
       this.#timeouts.body,
     );
     try {
