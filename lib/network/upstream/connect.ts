@@ -137,7 +137,7 @@ export function upstreamError(cause: unknown, destination: PinnedDestination): u
 }
 
 /** Name of an upstream in messages. */
-function nameOf({ host, port, dial }: PinnedDestination): string {
+export function nameOf({ host, port, dial }: PinnedDestination): string {
   const address = dial.hostname === host ? "" : ` (at ${dial.hostname}:${dial.port})`;
   return `${host.includes(":") ? `[${host}]` : host}:${port}${address}`;
 }

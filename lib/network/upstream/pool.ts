@@ -1,9 +1,9 @@
-import { ignore } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import { IDLE_MAX, IDLE_PER_UPSTREAM_MAX, type NetTimeouts } from "../limit.ts";
 import { AnnouncedBody, WholeBody } from "../message/body.ts";
-import { connect, type ConnectOptions } from "./connect.ts";
+import { connect, type ConnectOptions, nameOf } from "./connect.ts";
 import { Http1Exchange, isIdempotent } from "./http1.ts";
 import { Http2Session } from "./http2/mod.ts";
 import type {
@@ -171,6 +171,13 @@ export class Pool {
     const { connection, protocol } = await this.#connect(destination, ["h2", "http/1.1"]);
     if (protocol !== "h2" && !isKnown) return { connection };
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
+    // A server of HTTP/1.1 may read on behind a preface that it does not know, and take a body for requests.
+    if (isKnown && protocol !== "h2") await session.greeted;
+    if (!session.hasRoom) {
+      throw new SbxError("upstream.failed", `${nameOf(destination)} did not answer in HTTP/2`, {
+        hint: "a call of gRPC without TLS needs a server of HTTP/2 at that port",
+      });
+    }
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);
     return { session };
   }

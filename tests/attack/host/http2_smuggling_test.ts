@@ -41,3 +41,27 @@ Deno.test("trailers that arrive after the decision do not change the framing of 
   assertEquals(/transfer-encoding|content-length: \d+/.exec(received)?.[0], `content-length: ${body.length}`);
   upstream.close();
 });
+
+Deno.test("an upstream that is no server of HTTP/2 gets nothing of a call without TLS", async () => {
+  let received = "";
+  const upstream = rawUpstream(async (_, conn) => {
+    const piece = new Uint8Array(64 * 1024);
+    for (let read = await conn.read(piece); read !== null; read = await conn.read(piece)) {
+      received += new TextDecoder("latin1").decode(piece.subarray(0, read));
+    }
+  });
+  await using net = await TestNet.open({ target: () => upstream.target, timeouts: { connect: 500 } });
+  using client = await RawHttp2.open(net);
+  await client.send(
+    h2Post(1, { ":path": "/a.B/C", "content-type": "application/grpc" }),
+    h2.frame(h2.DATA, h2.END_STREAM, 1, text(`\r\n\r\n${SECOND}`)),
+  );
+  const { fields } = await client.end();
+  assertEquals(fields?.find(([name]) => name === "grpc-status")?.[1], "14");
+  assertEquals([received.startsWith("PRI * "), received.includes("second"), received.includes("a.B")], [
+    true,
+    false,
+    false,
+  ]);
+  upstream.close();
+});
