@@ -43,7 +43,7 @@ import {
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { bodyPlaceOf, looksEncoded, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
-import { GrpcBody, GrpcCounts, grpcOf, hasMessage } from "./grpc.ts";
+import { GrpcBody, GrpcCounts, grpcOf, hasMessage, mayStream } from "./grpc.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
@@ -265,11 +265,11 @@ export class HttpExchange {
     const { head, call, git } = captured;
     const signature = this.#signature;
     const grpc = grpcOf(head);
-    if (grpc) this.#grpc = new GrpcCounts(grpc);
+    if (grpc) this.#grpc = new GrpcCounts();
     const needed = signature?.needsBody ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
-      this.#grpc?.isNative && needed === 0 && encodingOf(head.headers) === undefined,
+      needed === 0 && mayStream(this.#incoming, head),
     );
     if (git) await git.read(head, body, this.#outlet);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
@@ -400,7 +400,7 @@ export class HttpExchange {
     cached: CachedExchange | undefined,
   ): Promise<void> {
     const { broker, pool, locate } = this.#context;
-    const { by, trailers, address } = this.#incoming;
+    const { by, trailers, address, http2 } = this.#incoming;
     const { scheme, host, port } = passage.event.http!.request;
     const upgrade = rewriteUpgrade(this.#incoming.upgrade, passage.event.http!.request);
     const headers = injected.headers.slice(1);
@@ -419,7 +419,7 @@ export class HttpExchange {
         trailers,
         ...(upgrade !== undefined && { upgrade }),
         ...(this.#grpc && { isStream: true }),
-        ...(this.#grpc && this.#incoming.h2c && scheme === "http" && { h2c: true }),
+        ...(this.#grpc && http2 && this.#incoming.scheme === "http" && scheme === "http" && { h2c: true }),
       }, this.#flight);
       this.#bodyBuffer?.release();
       if (reply.response.status === 401) broker.refused?.(injected.substitutions);
@@ -478,7 +478,8 @@ export class HttpExchange {
   /** @param isGrpc its client may wait for an answer before it sends more: rules on bodies see its first message */
   #bufferBody(needed: number, isGrpc = false): Promise<BufferedBody> {
     this.#bodyBuffer = new BodyBuffer(this.#context.budget);
-    const isEnough = this.#context.gate.reads(REQUEST_BODY) ? hasMessage : () => true;
+    const { gate, broker } = this.#context;
+    const isEnough = gate.reads(REQUEST_BODY) || broker.seeksDecoys ? hasMessage : () => true;
     const watch = () => this.#watchClient();
     return this.#bodyBuffer.read(this.#incoming, needed, watch, isGrpc ? isEnough : undefined);
   }

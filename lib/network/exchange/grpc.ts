@@ -3,11 +3,12 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 import type { HttpGrpc, HttpGrpcResult } from "../../event/mod.ts";
 import type { BodySource } from "../message/body.ts";
 import { decodeLatin1, NO_BYTES } from "../message/bytes.ts";
+import { encodingOf } from "../message/encoding.ts";
 import { splitTarget } from "../message/head.ts";
 import { type Header, headerValue } from "../message/header.ts";
 import type { MessageFilter } from "../interface/mod.ts";
 import { GRPC_TRAILERS_MAX } from "../limit.ts";
-import type { CapturedHead } from "./request.ts";
+import type { CapturedHead, IncomingRequest } from "./request.ts";
 
 /** Content types of gRPC; servers read them in any case, and what follows a known beginning as a codec. */
 const TYPE = /^application\/grpc(-web(-text)?)?(?![a-z0-9_-])/i;
@@ -22,9 +23,9 @@ const TRAILERS = 0x80;
 
 /** The call of a request; `undefined` for one that is no gRPC. */
 export function grpcOf({ method, target, headers }: CapturedHead): HttpGrpc | undefined {
-  const type = method === "POST" ? typeOf(headers) : undefined;
-  if (type === undefined) return undefined;
-  const [, web] = type;
+  const types = method === "POST" ? typesOf(headers) : [];
+  if (types.length === 0) return undefined;
+  const [[, web]] = types;
   const [, service, name] = PATH.exec(splitTarget(target).path) ?? [];
   if (service === undefined) return undefined;
   const timeout_ms = timeoutOf(headers);
@@ -38,12 +39,27 @@ export function grpcOf({ method, target, headers }: CapturedHead): HttpGrpc | un
 
 /** True for the content type of gRPC or gRPC-Web. */
 export function isGrpc(headers: readonly Header[]): boolean {
-  return typeOf(headers) !== undefined;
+  return typesOf(headers).length > 0;
 }
 
-function typeOf(headers: readonly Header[]): RegExpExecArray | undefined {
-  const type = headerValue(headers, "content-type");
-  return type === undefined ? undefined : TYPE.exec(type.trim()) ?? undefined;
+/**
+ * True for a call whose client may wait for an answer within its body, which is decided on by its first message: gRPC
+ * needs HTTP/2 for that, and no declared length.
+ */
+export function mayStream({ http2, body }: IncomingRequest, head: CapturedHead): boolean {
+  const types = head.headers.filter(([name]) => name === "content-type");
+  const call = types.length === 1 && encodingOf(head.headers) === undefined ? grpcOf(head) : undefined;
+  return http2 === true && body.length === undefined && call !== undefined && call.web !== true;
+}
+
+/** Content types of gRPC, of which a request may have several fields: a server takes the one that it knows. */
+function typesOf(headers: readonly Header[]): RegExpExecArray[] {
+  const types: RegExpExecArray[] = [];
+  for (const [name, value] of headers) {
+    const type = name === "content-type" ? TYPE.exec(value.trim()) : null;
+    if (type) types.push(type);
+  }
+  return types;
 }
 
 /** Deadline of a call, in `ms` from its beginning. */
@@ -120,11 +136,6 @@ export class GrpcReader {
 export class GrpcCounts {
   readonly requests = new GrpcReader();
   readonly responses = new GrpcReader();
-  readonly isNative: boolean;
-
-  constructor(call: HttpGrpc) {
-    this.isNative = call.web !== true;
-  }
 
   /** The answer's part of the event. @param fields of its head and of its trailers */
   result(fields: readonly Header[]): HttpGrpcResult {

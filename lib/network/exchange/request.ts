@@ -37,8 +37,8 @@ export interface IncomingRequest extends Destination {
   expects?: boolean;
   /** the client reads trailers */
   trailers: boolean;
-  /** the client began with HTTP/2, without TLS */
-  h2c?: boolean;
+  /** the client speaks HTTP/2 */
+  http2?: boolean;
 }
 
 /** Head of a request, with refs in place of secrets. */

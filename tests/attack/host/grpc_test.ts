@@ -1,8 +1,11 @@
 /** gRPC of a hostile guest: a request that only says it is a call, so that its body or its answer is read less strictly. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { gzipSync } from "node:zlib";
 import * as h2 from "../../../lib/network/http2/mod.ts";
+import { ALL, KEY, world } from "../../helper/credential.ts";
 import { h2Fields, h2Request, RawHttp2 } from "../../helper/http2_client.ts";
 import { TestNet } from "../../helper/net.ts";
+import { fixedUpstream } from "../../helper/net_client.ts";
 
 const RULES = `[profiles.rules.no-answer]
 name = "no answer"
@@ -71,3 +74,85 @@ Deno.test("no spelling of the content type hides a call that a server would take
   assert(end.status === 200);
   assertStringIncludes(end.body, "classified");
 });
+
+/** A message without bytes, which a rule on bodies would see alone. */
+const EMPTY = "\0".repeat(5);
+
+Deno.test("a body that cannot be a call's stream is decided on as any other", async (t) => {
+  const types = "content-type: application/grpc\r\n";
+  const cases: [name: string, send: (net: TestNet) => Promise<void>][] = [
+    ["by HTTP/2 with a length", async (net) => {
+      using client = await RawHttp2.open(net);
+      const body = `${EMPTY}forbidden`;
+      const fields = { ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" };
+      await client.send(
+        h2Request(1, h2Fields({ ...fields, "content-length": `${body.length}` }), h2.END_HEADERS),
+        h2.frame(h2.DATA, 0, 1, new TextEncoder().encode(EMPTY)),
+        h2.frame(h2.PING, 0, 0, new Uint8Array(8)),
+      );
+      while (!((await client.next(h2.PING)).flags & h2.ACK));
+      await client.send(h2.frame(h2.DATA, h2.END_STREAM, 1, new TextEncoder().encode("forbidden")));
+      await client.end();
+    }],
+    ["by HTTP/1.1", async (net) => {
+      const client = await net.client();
+      await client.send(
+        `POST /a.B/C HTTP/1.1\r\nHost: api.example.com\r\n${types}Transfer-Encoding: chunked\r\n\r\n` +
+          `5\r\n${EMPTY}\r\n`,
+      );
+      await client.send("9\r\nforbidden\r\n0\r\n\r\n");
+      await client.answer("POST");
+      client.close();
+    }],
+    ["of two types", async (net) => {
+      using client = await RawHttp2.open(net);
+      const fields = h2Fields({ ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" });
+      await client.send(
+        h2Request(1, [...fields, ["content-type", "text/plain"]], h2.END_HEADERS),
+        h2.frame(h2.DATA, 0, 1, new TextEncoder().encode(EMPTY)),
+        h2.frame(h2.PING, 0, 0, new Uint8Array(8)),
+      );
+      while (!((await client.next(h2.PING)).flags & h2.ACK));
+      await client.send(h2.frame(h2.DATA, h2.END_STREAM, 1, new TextEncoder().encode("forbidden")));
+      await client.end();
+    }],
+  ];
+  for (const [name, send] of cases) {
+    await t.step(name, async () => {
+      const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+      await using net = await TestNet.open({ target: () => upstream.target, rules: RULES });
+      await send(net);
+      await net.idle();
+      assertEquals([net.gate.entries.at(-1)?.decision?.rule.id, upstream.requests], ["no-words", []]);
+      upstream.close();
+    });
+  }
+});
+
+Deno.test("a call is known by any of its content types: servers take the one that they know", async () => {
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await using net = await TestNet.open({ target: () => upstream.target, rules: RULES });
+  using client = await RawHttp2.open(net);
+  const fields = h2Fields({ ":method": "POST", ":path": "/bank.Money/Send", "content-type": "text/plain" });
+  await client.send(h2Request(1, [...fields, ["content-type", "application/grpc"]]));
+  await client.end();
+  assertEquals([net.gate.entries.at(-1)?.decision?.rule.id, upstream.requests], ["no-call", []]);
+  upstream.close();
+});
+
+Deno.test(
+  "a compressed file with a decoy that says it is a call",
+  world([{ provider: "github", secret: KEY.github, decoy: true }], async ({ open }) => {
+    const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+    await using net = await TestNet.open({ target: () => upstream.target, broker: await open(ALL) });
+    using client = await RawHttp2.open(net);
+    const fields = { ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" };
+    await client.send(
+      h2Request(1, h2Fields(fields), h2.END_HEADERS),
+      h2.frame(h2.DATA, h2.END_STREAM, 1, gzipSync(`note ${KEY.github}`)),
+    );
+    assertEquals(statusOf(await client.end()), "7");
+    assertEquals(upstream.requests, []);
+    upstream.close();
+  }),
+);

@@ -293,7 +293,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
   }
 
   async #serveRequest(stream: GuestStream, { head, isSocket }: StreamHead, size: number): Promise<void> {
-    const { context, timeouts, flow } = this.#options;
+    const { context, timeouts } = this.#options;
     let named: NamedRequest;
     try {
       // What follows the head of a WebSocket is no body.
@@ -303,7 +303,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       throw error;
     }
     const { refusal } = named;
-    const request = flow.scheme === "http" ? { ...named.request, h2c: true } : named.request;
+    const request = { ...named.request, http2: true };
     const accept = headerValue(head.headers, "accept");
     const outlet = new StreamOutlet(stream, {
       method: head.method,
