@@ -47,12 +47,14 @@ abstract class Messages implements MessageFilter {
   readonly vault: Vault;
   readonly #rows = new UniqueRows();
   readonly place: { host: string; location: string };
+  readonly keepsLength: boolean;
   /** end of the text so far, unchanged: a possible beginning of a match, after one character before it */
   #tail = "";
   #held: Uint8Array = EMPTY;
 
-  constructor(vault: Vault, { host }: MessagePlace) {
+  constructor(vault: Vault, { host, keepsLength }: MessagePlace) {
     this.vault = vault;
+    this.keepsLength = keepsLength === true;
     this.place = { host: plainHost(host), location: "message" };
   }
 
@@ -139,9 +141,9 @@ class ResponseMessages extends Messages {
     return secretsFinder(this.vault);
   }
 
-  protected replace({ ref }: SecretMatch): string | undefined {
+  protected replace({ ref, start, end }: SecretMatch): string | undefined {
     const { provider } = this.vault.get(ref!)!.entry;
     this.record({ provider, credential_ref: ref!, outcome: "brokered" });
-    return ref;
+    return this.keepsLength ? placeholderOf(end - start) : ref;
   }
 }

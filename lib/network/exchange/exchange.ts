@@ -347,7 +347,11 @@ export class HttpExchange {
     if (this.#grpc && !buffered.complete) {
       const messages = broker.messages({ scheme, host, port, direction: "request" });
       const rest = prepareBody(buffered, undefined, trailersOf);
-      return { body: new GrpcBody(rest, this.#grpc.requests, messages), filter: messages, streams: true };
+      return {
+        body: new GrpcBody(rest, this.#grpc.requests, () => messages),
+        filter: messages,
+        streams: true,
+      };
     }
     this.#grpc?.requests.read(buffered.first);
     const body = prepareBody(buffered, filter, trailersOf);

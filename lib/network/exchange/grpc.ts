@@ -18,6 +18,8 @@ const PATH = /\/([^/]+)\/([^/]+)$/;
 const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 /** Length of the prefix of a message: a flag, and its length. */
 const PREFIX = 5;
+/** Flag of a compressed message. */
+const COMPRESSED = 1;
 /** Flag of the trailers of gRPC-Web, which are the last message of the body. */
 const TRAILERS = 0x80;
 
@@ -81,6 +83,8 @@ export class GrpcReader {
   bytes = 0;
   /** trailers of gRPC-Web */
   trailers: readonly Header[] = [];
+  /** a message was compressed: it cannot be searched */
+  isCompressed = false;
   #flag = 0;
   #prefix = 0;
   #left = 0;
@@ -95,6 +99,7 @@ export class GrpcReader {
         if (this.#prefix === 0) {
           this.#flag = piece[at];
           this.#left = 0;
+          if (this.#flag & COMPRESSED) this.isCompressed = true;
         } else this.#left = this.#left * 256 + piece[at];
         at++;
         if (++this.#prefix < PREFIX) continue;
@@ -156,17 +161,18 @@ export class GrpcCounts {
 export class GrpcBody implements BodySource {
   readonly #body: BodySource;
   readonly #reader: GrpcReader;
-  readonly #filter?: MessageFilter;
+  readonly #filter: () => MessageFilter | undefined;
+  /** the bytes so far end within a message */
+  #isWithin = false;
 
-  /** @param filter changes the messages */
-  constructor(body: BodySource, reader: GrpcReader, filter?: MessageFilter) {
+  /**
+   * @param filter changes the messages and keeps their lengths; asked for with each piece, so that an open stream is
+   * searched for a secret that becomes known
+   */
+  constructor(body: BodySource, reader: GrpcReader, filter: () => MessageFilter | undefined) {
     this.#body = body;
     this.#reader = reader;
-    if (filter) this.#filter = filter;
-  }
-
-  get length(): number | undefined {
-    return this.#filter ? undefined : this.#body.length;
+    this.#filter = filter;
   }
 
   get trailers(): readonly Header[] {
@@ -174,7 +180,7 @@ export class GrpcBody implements BodySource {
   }
 
   get done(): boolean {
-    return this.#body.done;
+    return this.#body.done && !this.#isWithin;
   }
 
   get ready(): boolean {
@@ -184,12 +190,22 @@ export class GrpcBody implements BodySource {
   async read(): Promise<Uint8Array | null> {
     while (true) {
       const piece = await this.#body.read();
-      if (piece === null) return null;
+      if (piece === null) return this.#endMessage();
       const ends = this.#reader.read(piece);
-      if (!this.#filter) return piece;
-      const passed = filterMessages(this.#filter, piece, ends);
+      this.#isWithin = ends.at(-1) !== piece.length;
+      const filter = this.#filter();
+      if (!filter) return piece;
+      const passed = filterMessages(filter, piece, ends);
       if (passed.length > 0) return passed;
     }
+  }
+
+  /** Ends a message that was cut off. @returns its bytes that were held back */
+  #endMessage(): Uint8Array | null {
+    if (!this.#isWithin) return null;
+    this.#isWithin = false;
+    const rest = this.#filter()?.push(NO_BYTES, true) ?? NO_BYTES;
+    return rest.length > 0 ? rest : null;
   }
 }
 

@@ -77,7 +77,7 @@ export class ResponseRelay {
       tap?.head(response.status, headers);
       const { length } = response.body;
       // A client that only says that it calls by gRPC gets what any other gets.
-      this.#isGrpc = this.#options.grpc !== undefined && isGrpc(headers);
+      this.#isGrpc = this.#options.grpc !== undefined && isGrpc(headers) && !isBodiless(response.status);
       // An answer of gRPC has trailers behind it.
       if (length !== undefined && length <= WHOLE_RESPONSE_MAX && !this.#isGrpc) {
         const body = length === 0
@@ -209,10 +209,11 @@ export class ResponseRelay {
   #sourceOf(body: BodySource, filter: BodyFilter | undefined): BodySource {
     const { grpc, broker, place } = this.#options;
     if (!grpc || !this.#isGrpc) return filter ? new FilteredBody(body, filter) : body;
-    if (!filter?.searching) return new GrpcBody(body, grpc.responses);
     const { scheme, host, port } = place;
-    const messages = broker.messages({ scheme, host, port, direction: "response" });
-    this.#messages = messages;
+    const messages = () =>
+      filter?.searching
+        ? this.#messages ??= broker.messages({ scheme, host, port, direction: "response", keepsLength: true })
+        : undefined;
     return new GrpcBody(body, grpc.responses, messages);
   }
 
@@ -264,7 +265,8 @@ export class ResponseRelay {
 
   /** @throws {MessageFault} the body has to be searched, now or since a secret was sent to its host, and cannot be */
   #requireReadable(): void {
-    if (this.#isHidden && this.#filter?.searching) {
+    const isHidden = this.#isHidden || this.#isGrpc && this.#options.grpc!.responses.isCompressed;
+    if (isHidden && this.#filter?.searching) {
       throw new MessageFault("a content encoding or a range that hides credentials");
     }
   }
@@ -323,6 +325,11 @@ const BLOCKED = "blocked by policy";
 /** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */
 function isPartial(status: number): boolean {
   return status === 206 || status === 226;
+}
+
+/** True for statuses of a response without a body (RFC 9110 §6.4.1). */
+function isBodiless(status: number): boolean {
+  return status === 204 || status === 304;
 }
 
 /** Reason of an exchange's early end, for the ledger. */

@@ -113,10 +113,12 @@ export interface BodyFilter {
   readonly released?: AbortSignal;
 }
 
-/** A direction of a WebSocket. */
+/** A direction of a WebSocket, or of a call of gRPC. */
 export interface MessagePlace extends Destination {
   /** `request`: on its way to the upstream; `response`: on its way to the guest */
   direction: "request" | "response";
+  /** messages say their length in front: a replacement has the length of the original */
+  keepsLength?: true;
 }
 
 /** Changes the messages of one direction of a WebSocket. Finds secrets that are cut into frames or messages, too. */

@@ -22,7 +22,15 @@ export function acceptIdentity(headers: readonly Header[]): Header[] {
  * Fields that ask for a part of an answer, or for another form of it: a secret that its host repeats could come in two
  * parts, or in bytes that are not searched.
  */
-const PARTIAL = new Set(["range", "if-range", "a-im", "accept-charset", "available-dictionary"]);
+const PARTIAL = new Set([
+  "range",
+  "if-range",
+  "a-im",
+  "accept-charset",
+  "available-dictionary",
+  "grpc-accept-encoding",
+  "connect-accept-encoding",
+]);
 
 /** Asks for a whole response without content encoding. */
 export function acceptWhole(headers: readonly Header[]): Header[] {

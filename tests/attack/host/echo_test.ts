@@ -171,6 +171,114 @@ Deno.test(
   }),
 );
 
+const CALL = "application/grpc";
+
+/** A message of gRPC. */
+function message(text: string, flag = 0): Uint8Array {
+  const bytes = Buffer.concat([new Uint8Array(5), Buffer.from(text, "latin1")]);
+  bytes[0] = flag;
+  bytes.writeUInt32BE(text.length, 1);
+  return bytes;
+}
+
+Deno.test(
+  "a call of gRPC that was open before the key was first used; its messages keep their length",
+  world(added, async (made) => {
+    await using attack = await Attack.open(made, async (head, client) => {
+      if (head.includes("x-api-key")) return await client.send(whole("ok"));
+      await client.send(`HTTP/1.1 200 OK\r\ncontent-type: ${CALL}\r\ntransfer-encoding: chunked\r\n\r\n`);
+      await client.send("1\r\n");
+      await client.send(message("before").subarray(0, 1));
+      await client.send("\r\na\r\n");
+      await client.send(message("before").subarray(1));
+      await client.send("\r\n");
+      await used.promise;
+      const bytes = message(SECRET);
+      await client.send(`${bytes.length.toString(16)}\r\n`);
+      await client.send(bytes);
+      await client.send("\r\n0\r\n\r\n");
+    });
+    const used = Promise.withResolvers<void>();
+    const client = await attack.net.tls(OWNER);
+    await client.send(
+      `POST /a.B/C HTTP/1.1\r\nHost: ${OWNER}\r\nContent-Type: ${CALL}\r\nContent-Length: 0\r\n` +
+        "Connection: close\r\n\r\n",
+    );
+    await client.until("before");
+    await attack.use();
+    used.resolve();
+    const got = await client.rest();
+    assertClean(got);
+    assertStringIncludes(got, "credential-withheld");
+    assertStringIncludes(got, `\r\n${message(SECRET).length.toString(16)}\r\n`);
+    client.close();
+  }),
+);
+
+Deno.test(
+  "a message of gRPC that is cut off within the beginning of the key",
+  world(added, async (made) => {
+    await using attack = await Attack.open(made, async (head, client) => {
+      if (head.includes("x-api-key")) return await client.send(whole("ok"));
+      const bytes = message(`first ${SECRET}`).subarray(0, -4);
+      await client.send(
+        `HTTP/1.1 200 OK\r\ncontent-type: ${CALL}\r\ncontent-length: ${bytes.length}\r\n\r\n`,
+      );
+      await client.send(bytes);
+    });
+    await attack.use();
+    const client = await attack.net.tls(OWNER);
+    await client.send(
+      `POST /a.B/C HTTP/1.1\r\nHost: ${OWNER}\r\nContent-Type: ${CALL}\r\nContent-Length: 0\r\n\r\n`,
+    );
+    const { body } = await client.answer("POST");
+    assertClean(body);
+    assertEquals([body.slice(5, 11), body.length], ["first ", message(`first ${SECRET}`).length - 4]);
+    client.close();
+  }),
+);
+
+Deno.test(
+  "compressed messages of gRPC are not asked for, and none passes where a key was sent",
+  world(added, async (made) => {
+    await using attack = await Attack.open(made, async (_, client) => {
+      const bytes = Buffer.concat([message("first"), message(gzipSync(SECRET).toString("latin1"), 1)]);
+      await client.send(
+        `HTTP/1.1 200 OK\r\ncontent-type: ${CALL}\r\ngrpc-encoding: gzip\r\n` +
+          `content-length: ${bytes.length}\r\n\r\n`,
+      );
+      await client.send(bytes);
+    });
+    const client = await attack.net.tls(OWNER);
+    await client.send(
+      `POST /a.B/C HTTP/1.1\r\nHost: ${OWNER}\r\nContent-Type: ${CALL}\r\nX-Api-Key: ${attack.ref}\r\n` +
+        "Grpc-Accept-Encoding: identity, gzip\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+    );
+    const got = await client.rest();
+    assert(!got.includes("\x1f\x8b") && !got.endsWith("0\r\n\r\n"), got);
+    assert(!/grpc-accept-encoding/i.test(attack.heads[0]), attack.heads[0]);
+    client.close();
+  }),
+);
+
+Deno.test(
+  "an answer without a body is none, though it says it is gRPC",
+  world(added, async (made) => {
+    await using attack = await Attack.open(
+      made,
+      (_, client) => client.send(`HTTP/1.1 204 No Content\r\ncontent-type: ${CALL}\r\n\r\n`),
+    );
+    const client = await attack.net.tls(OWNER);
+    await client.send(
+      `POST /a.B/C HTTP/1.1\r\nHost: ${OWNER}\r\nContent-Type: ${CALL}\r\nX-Api-Key: ${attack.ref}\r\n` +
+        "Content-Length: 0\r\nConnection: close\r\n\r\n",
+    );
+    const got = await client.rest();
+    assert(got.endsWith("\r\n\r\n") && !/transfer-encoding|\r\n0\r\n/.test(got), got);
+    client.close();
+  }),
+);
+
 Deno.test(
   "a body in any form, in pieces",
   world(added, async (made) => {
