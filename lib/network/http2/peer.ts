@@ -11,6 +11,9 @@ import { HeaderDecoder } from "./hpack.ts";
 /** Most unsent control frames; a peer that causes more of them than it reads is disconnected. */
 const CONTROL_MAX = 1000;
 
+/** Most settings in one frame: some of them change every stream. */
+const SETTINGS_MAX = 64;
+
 /** A stream, as its connection handles it. */
 export interface PeerStream {
   readonly id: number;
@@ -200,6 +203,9 @@ export abstract class Http2Peer<S extends PeerStream> {
   #settings({ flags, payload }: h2.Frame): void {
     if (flags & h2.ACK) return;
     const view = new DataView(payload.buffer, payload.byteOffset, payload.length);
+    if (payload.length > SETTINGS_MAX * 6) {
+      throw new h2.Http2Fault("more settings in a frame than a peer has use for", h2.ENHANCE_YOUR_CALM);
+    }
     for (let at = 0; at < payload.length; at += 6) this.setting(view.getUint16(at), view.getUint32(at + 2));
     this.control(h2.frame(h2.SETTINGS, h2.ACK, 0, new Uint8Array()));
     this.#isGreeted = true;

@@ -41,6 +41,18 @@ const PADDING = new Uint8Array([3, 0, 0, 0]);
 
 const FLOODS: [name: string, make: (at: number) => Uint8Array[], most: number][] = [
   ["rapid reset", (at) => [h2Request(at * 2 + 1, h2Fields(), h2.END_HEADERS), reset(at * 2 + 1)], 20_000],
+  [
+    "streams that the host has to reset",
+    (at) => [h2Post(at * 2 + 1), h2.numberFrame(h2.WINDOW_UPDATE, at * 2 + 1, 0)],
+    20_000,
+  ],
+  ["requests that cannot be read", (at) => [h2Request(at * 2 + 1, h2Fields({ te: "gzip" }))], 20_000],
+  [
+    "bodies longer than they say",
+    (at) => [h2Post(at * 2 + 1, { "content-length": "1" }), h2.frame(h2.DATA, 0, at * 2 + 1, bytes(2))],
+    20_000,
+  ],
+  ["settings in one frame", () => [h2.settingsFrame(Array(2000).fill([h2.INITIAL_WINDOW_SIZE, 100]))], 200],
   ["streams beyond those that were offered", (at) => [h2Post(at * 2 + 1)], 20_000],
   ["pings", () => [h2.frame(h2.PING, 0, 0, bytes(8))], 200_000],
   ["settings", () => [h2.settingsFrame([[h2.INITIAL_WINDOW_SIZE, 100]])], 200_000],
@@ -183,6 +195,19 @@ Deno.test("a body shorter or longer than its length is never sent as a whole one
       assertEquals([(await client.end()).status, requests], [400, []]);
     });
   }
+});
+
+Deno.test("bodies longer than they say take nothing of the connection's window", async () => {
+  await attacked(async (client) => {
+    const count = GUEST_CONNECTION_WINDOW / 16_000 + 1;
+    for (let at = 0; at < count; at++) {
+      const id = at * 2 + 1;
+      await client.send(h2Post(id, { "content-length": "1" }), h2.frame(h2.DATA, 0, id, bytes(16_000)));
+      assertEquals((await client.end(id)).status, 400);
+    }
+    await client.send(h2Request(2 * Math.ceil(count) + 1));
+    assertEquals((await client.end(2 * Math.ceil(count) + 1)).status, 200);
+  });
 });
 
 Deno.test("fields that imitate the framing of HTTP/1.1 are dropped", async () => {

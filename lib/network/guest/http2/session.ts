@@ -273,6 +273,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     const idleMs = isStream ? this.timeouts.relay : this.timeouts.body;
     const stream = new GuestStream(this, id, { length, endsStream, idleMs });
     this.streams.set(id, stream);
+    if (read instanceof MessageFault) this.countReset();
     const running = this.#room.hold(() => this.#serveStream(stream, read, size)).catch((error) => {
       this.#failure ??= error;
       this.fail(error);

@@ -16,7 +16,7 @@ export interface GuestSession extends h2.SendingPeer {
   control(bytes: Uint8Array): void;
   /** Removes a stream that has ended. @param isReset its client may still send for it */
   forget(stream: GuestStream, isReset: boolean): void;
-  /** The guest reset a stream. */
+  /** The guest reset a stream, or made this side do so. */
   countReset(): void;
   /** Opens the connection's window by bytes that hold no memory any more. */
   restore(count: number): void;
@@ -86,10 +86,13 @@ export class GuestStream implements h2.PeerStream {
     this.#reading.off();
     this.#restore(count - piece.length);
     if (this.#fault) return this.#restore(piece.length);
+    const { unread } = this.body;
     this.#guard(() => {
       this.body.push(piece);
       if (last) this.#end([]);
     });
+    // A body that is too long keeps none of the piece.
+    if (this.#fault && this.body.unread === unread) this.#session.restore(piece.length);
   }
 
   /** Receives the fields behind the body. @param size length of their block in `bytes` */
@@ -117,6 +120,7 @@ export class GuestStream implements h2.PeerStream {
   fault(error: Error): void {
     const code = error instanceof h2.Http2Fault ? error.code : h2.PROTOCOL_ERROR;
     this.#close(new ClientLost(error), code);
+    this.#session.countReset();
   }
 
   fail(error: Error): void {
@@ -217,6 +221,7 @@ export class GuestStream implements h2.PeerStream {
       this.body.fail(error);
       // The answer cannot be replaced any more.
       if (this.begun) this.fault(error);
+      else this.#session.countReset();
     }
   }
 
