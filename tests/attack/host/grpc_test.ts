@@ -2,6 +2,8 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import * as h2 from "../../../lib/network/http2/mod.ts";
+import { ModelReader } from "../../../lib/network/model/mod.ts";
+import { GOOGLE, RULES as MODEL_RULES } from "../../helper/model_attack.ts";
 import { ALL, KEY, world } from "../../helper/credential.ts";
 import { h2Fields, h2Request, RawHttp2 } from "../../helper/http2_client.ts";
 import { TestNet } from "../../helper/net.ts";
@@ -156,3 +158,30 @@ Deno.test(
     upstream.close();
   }),
 );
+
+Deno.test("a call of a model by gRPC, which no rule on models could read", async () => {
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await using net = await TestNet.open({
+    target: () => upstream.target,
+    rules: MODEL_RULES,
+    models: new ModelReader(),
+  });
+  using client = await RawHttp2.open(net);
+  const service = "/google.ai.generativelanguage.v1beta.GenerativeService/GenerateContent";
+  for (const [at, path] of [service, `${service}?model=models/m`].entries()) {
+    const fields = h2Fields({
+      ":method": "POST",
+      ":authority": GOOGLE,
+      ":path": path,
+      "content-type": "application/grpc",
+    });
+    await client.send(
+      h2Request(2 * at + 1, fields, h2.END_HEADERS),
+      h2.frame(h2.DATA, h2.END_STREAM, 2 * at + 1, new TextEncoder().encode("\0\0\0\0\x08models/m")),
+    );
+    assertEquals(statusOf(await client.end(2 * at + 1)), "7");
+    const rules = net.gate.entries.map(({ decision }) => decision?.rule.id);
+    assertEquals([rules.includes("guard-model"), upstream.requests], [true, []]);
+  }
+  upstream.close();
+});
