@@ -169,7 +169,11 @@ export class GrpcBody implements BodySource {
    * @param filter changes the messages and keeps their lengths; asked for with each piece, so that an open stream is
    * searched for a secret that becomes known
    */
-  constructor(body: BodySource, reader: GrpcReader, filter: () => MessageFilter | undefined) {
+  constructor(
+    body: BodySource,
+    reader: GrpcReader,
+    filter: () => MessageFilter | undefined = () => undefined,
+  ) {
     this.#body = body;
     this.#reader = reader;
     this.#filter = filter;
