@@ -96,7 +96,7 @@ export abstract class Http2Peer<S extends PeerStream> {
   /** A DATA frame; `content` is without its padding. */
   protected abstract data(frame: h2.Frame, content: Uint8Array, stream: S | undefined): void;
   /** A whole header block. */
-  protected abstract headers(stream: number, headers: Header[], endsStream: boolean, size: number): void;
+  protected abstract headers(stream: number, headers: Header[], endsStream: boolean): void;
   protected abstract goAway(frame: h2.Frame): void;
   /** Ends every stream and the connection. */
   abstract fail(error: Error): void;
@@ -187,9 +187,8 @@ export abstract class Http2Peer<S extends PeerStream> {
     block.add(piece);
     if (!(flags & h2.END_HEADERS)) return;
     this.#block = undefined;
-    const joined = block.joined();
     // Also for streams that have ended: both tables must stay the same.
-    this.headers(block.stream, this.#decode(joined), block.endsStream, joined.length);
+    this.headers(block.stream, this.#decode(block.joined()), block.endsStream);
   }
 
   #decode(block: Uint8Array): Header[] {

@@ -138,6 +138,20 @@ Deno.test("a header block without an end, and one that grows beyond its bytes, e
   assert(HEAD_MAX < 10 * 16_000);
 });
 
+Deno.test("a head counts with all its fields, also where one byte stands for them", async () => {
+  await attacked(async (client, net, requests) => {
+    const long = new Uint8Array([0x40, 1, 120, 0x7f, 0xa1, 0x1e, ...bytes(4000).fill(121)]);
+    for (const [at, field] of [long, new Uint8Array([0xbe])].entries()) {
+      const block = new Uint8Array([...h2.encodeHeaders(h2Fields()), ...field]);
+      await client.send(h2.frame(h2.HEADERS, h2.END_HEADERS | h2.END_STREAM, 2 * at + 1, block));
+      assertEquals((await client.end(2 * at + 1)).status, 200);
+    }
+    const [first, second] = net.gate.entries.map(({ event }) => event.http!.request.bytes);
+    assert(first > 4000);
+    assertEquals([second, requests[1].length], [first, requests[0].length]);
+  });
+});
+
 Deno.test("more fields than a head may have are refused for their stream", async () => {
   await attacked(async (client, _, requests) => {
     const fields = [...h2Fields(), ...Array.from({ length: 250 }, (_, at): Header => [`x-${at}`, "1"])];

@@ -73,6 +73,11 @@ function handshakeOf(regular: readonly Header[]): Header[] {
   return [["connection", "upgrade"], ["upgrade", "websocket"], ["sec-websocket-key", key]];
 }
 
+/** Length of fields in `bytes`, as HTTP/1.1 writes them: in HTTP/2 one byte may stand for a field of before. */
+export function sizeOf(fields: readonly Header[]): number {
+  return fields.reduce((sum, [name, value]) => sum + name.length + value.length + ": \r\n".length, 0);
+}
+
 /** Checks the fields behind a body. @throws {MessageFault} */
 export function checkTrailers(fields: readonly Header[]): void {
   checkFields(fields);

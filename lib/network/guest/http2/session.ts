@@ -27,7 +27,7 @@ import {
   refuseNamed,
 } from "../request.ts";
 import { grpcReplies } from "../replies.ts";
-import { readStreamHead, type StreamHead } from "./head.ts";
+import { readStreamHead, sizeOf, type StreamHead } from "./head.ts";
 import { Allowance, type Http2Room } from "./room.ts";
 import { GuestStream, StreamOutlet } from "./stream.ts";
 
@@ -154,9 +154,9 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     this.restore(length);
   }
 
-  protected override headers(id: number, fields: Header[], endsStream: boolean, size: number): void {
+  protected override headers(id: number, fields: Header[], endsStream: boolean): void {
     const stream = this.streams.get(id);
-    if (stream) return stream.trailers(fields, endsStream, size);
+    if (stream) return stream.trailers(fields, endsStream);
     if (id <= this.#last) return this.#requireReset(id, "HEADERS");
     if (this.#isLeaving) return;
     this.#last = id;
@@ -167,7 +167,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
       return this.countReset();
     }
     this.connection.deadline.off();
-    this.#open(id, fields, endsStream, size);
+    this.#open(id, fields, endsStream);
   }
 
   protected override goAway(): void {
@@ -258,7 +258,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     throw new h2.Http2Fault(`a ${type} frame of a stream that has ended`, h2.STREAM_CLOSED);
   }
 
-  #open(id: number, fields: Header[], endsStream: boolean, size: number): void {
+  #open(id: number, fields: Header[], endsStream: boolean): void {
     let read: StreamHead | MessageFault;
     try {
       read = readStreamHead(fields, this.#options.flow.scheme);
@@ -274,7 +274,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     const stream = new GuestStream(this, id, { length, endsStream, idleMs });
     this.streams.set(id, stream);
     if (read instanceof MessageFault) this.countReset();
-    const running = this.#room.hold(() => this.#serveStream(stream, read, size)).catch((error) => {
+    const running = this.#room.hold(() => this.#serveStream(stream, read, sizeOf(fields))).catch((error) => {
       this.#failure ??= error;
       this.fail(error);
     }).finally(() => this.#running.delete(running));

@@ -7,7 +7,7 @@ import { GUEST_STREAM_WINDOW, type NetTimeouts, TRAILERS_MAX } from "../../limit
 import { NO_BYTES } from "../../message/bytes.ts";
 import { type Header, mayTrail } from "../../message/header.ts";
 import { GuestReplies, type ReplyOptions } from "../replies.ts";
-import { checkTrailers } from "./head.ts";
+import { checkTrailers, sizeOf } from "./head.ts";
 
 /** The connection of a stream. */
 export interface GuestSession extends h2.SendingPeer {
@@ -95,13 +95,13 @@ export class GuestStream implements h2.PeerStream {
     if (this.#fault && this.body.unread === unread) this.#session.restore(piece.length);
   }
 
-  /** Receives the fields behind the body. @param size length of their block in `bytes` */
-  trailers(fields: Header[], last: boolean, size: number): void {
+  /** Receives the fields behind the body. */
+  trailers(fields: Header[], last: boolean): void {
     this.#requireOpen("HEADERS");
     this.#reading.off();
     this.#guard(() => {
       if (!last) throw new MessageFault("data after the trailers");
-      if (size > TRAILERS_MAX) throw new MessageFault("the trailers are too long");
+      if (sizeOf(fields) > TRAILERS_MAX) throw new MessageFault("the trailers are too long");
       checkTrailers(fields);
       this.#end(fields.filter(mayTrail));
     });
