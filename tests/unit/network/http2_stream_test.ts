@@ -4,6 +4,7 @@ import { ConnectionLost, MessageFault } from "../../../lib/network/fault.ts";
 import { HEAD_MAX, INTERIM_MAX, STREAM_WINDOW } from "../../../lib/network/limit.ts";
 import { WholeBody } from "../../../lib/network/message/body.ts";
 import type { Header } from "../../../lib/network/message/header.ts";
+import { Http2Body } from "../../../lib/network/http2/body.ts";
 import * as h2 from "../../../lib/network/http2/frame.ts";
 import { encodeHeaders } from "../../../lib/network/http2/hpack.ts";
 import { RawServer } from "../../helper/http2_server.ts";
@@ -59,6 +60,15 @@ test("the trailers of a request end its stream; those that may not be sent are l
     flags: END_HEADERS | END_STREAM,
     frames: 1,
   });
+});
+
+test("a body that ends while its head is on its way ends its stream", async (server) => {
+  const body = new Http2Body(undefined, () => {}, () => {});
+  server.request({ body });
+  body.end([]);
+  assertEquals((await server.headers()).flags, END_HEADERS);
+  const { type, flags, payload } = await server.frame();
+  assertEquals([type, flags, payload.byteLength], [h2.DATA, END_STREAM, 0]);
 });
 
 test("a long head goes out in frames that the server takes, one behind the other", async (server) => {

@@ -224,12 +224,14 @@ export class Http2Exchange implements UpstreamExchange {
     if (trailers) fields.push(["te", "trailers"]);
     if (body.length !== undefined && body.length > 0) fields.push(["content-length", `${body.length}`]);
     if (this.#continuation) fields.push(EXPECT_CONTINUE);
-    await this.#sender.headers(fields, body.done);
+    // It may end while the head is on its way.
+    const isEmpty = body.done;
+    await this.#sender.headers(fields, isEmpty);
     if (this.#continuation) {
       const { watch } = this.#deadline;
       if (!await this.#continuation.wait(watch, this.#session.timeouts.proceed)) return;
     }
-    if (!body.done) {
+    if (!isEmpty) {
       for (let piece = await body.read(); piece !== null; piece = await body.read()) {
         await this.#sender.data(piece);
       }
