@@ -1,7 +1,7 @@
 /** HTTP/2 of guests: each stream is a request of its own, decided on, recorded and relayed as over HTTP/1.1. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import * as h2 from "../../../lib/network/http2/mod.ts";
-import { GUEST_CONNECTION_WINDOW, STREAMS_MAX } from "../../../lib/network/limit.ts";
+import { GUEST_CONNECTION_WINDOW, HTTP2_IDLE_FRAMES, STREAMS_MAX } from "../../../lib/network/limit.ts";
 import { h2Fields, h2Post, h2Request, RawHttp2 } from "../../helper/http2_client.ts";
 import { h2Data, h2Ok, h2Upstream } from "../../helper/http2_upstream.ts";
 import { TestNet, type TestNetOptions } from "../../helper/net.ts";
@@ -286,6 +286,24 @@ Deno.test("more streams than were offered are refused, and may be repeated", asy
     while (waiting.length < 1) await new Promise((resolve) => setTimeout(resolve, 1));
     waiting[0]();
     assertEquals((await client.end(ids.at(-1)! + 2)).status, 200);
+  });
+});
+
+Deno.test("pings in step with answers, by which clients measure their windows, are no flood", async () => {
+  await withUpstream(() => new Response("ok"), async (net) => {
+    using client = await RawHttp2.open(net);
+    const ping = h2.frame(h2.PING, 0, 0, new Uint8Array(8));
+    for (let at = 0; at < 2 * HTTP2_IDLE_FRAMES; at += 50) {
+      const ids = Array.from({ length: 50 }, (_, more) => 2 * (at + more) + 1);
+      await client.send(...ids.map((id) => h2Request(id)));
+      for (let ends = 0; ends < ids.length;) {
+        const frame = await client.frame();
+        if (!frame || frame.type === h2.GOAWAY) throw new Error("the connection was ended");
+        if (frame.stream === 0 || !(frame.flags & h2.END_STREAM)) continue;
+        ends++;
+        await client.send(ping);
+      }
+    }
   });
 });
 

@@ -45,6 +45,11 @@ export class Allowance {
     this.#since = now;
   }
 
+  /** Gives one back. */
+  give(): void {
+    this.#left = Math.min(this.#burst, this.#left + 1);
+  }
+
   /** Takes one. @param now unix `ms` @returns false when it is used up */
   take(now: number): boolean {
     if (this.#left < 1) {

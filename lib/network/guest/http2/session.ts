@@ -120,6 +120,11 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     }
   }
 
+  /** Clients measure their windows by a ping with each part of a response, as gRPC for Go does. */
+  countSent(): void {
+    this.#idleFrames.give();
+  }
+
   restore(count: number): void {
     this.#restored += count;
     if (this.#restored < GUEST_CONNECTION_WINDOW / 2 || this.ended) return;

@@ -18,6 +18,8 @@ export interface GuestSession extends h2.SendingPeer {
   forget(stream: GuestStream, isReset: boolean): void;
   /** The guest reset a stream, or made this side do so. */
   countReset(): void;
+  /** A part of a response was sent. */
+  countSent(): void;
   /** Opens the connection's window by bytes that hold no memory any more. */
   restore(count: number): void;
 }
@@ -162,6 +164,7 @@ export class GuestStream implements h2.PeerStream {
     if (!this.isOpen) throw new ClientLost(new ConnectionLost("reset the stream"));
     try {
       await send();
+      this.#session.countSent();
     } catch (cause) {
       throw new ClientLost(cause);
     } finally {
