@@ -16,6 +16,7 @@ import { encodeByteText, flatten } from "../message/bytes.ts";
 import type { ModelCall } from "../interface/mod.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { GitExchange } from "./git.ts";
+import { isCompressed, isGrpc } from "./grpc.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
@@ -129,6 +130,9 @@ export function describeBody(
 ): Promise<HttpBody> {
   const content_type = headerValue(headers, "content-type");
   const content_encoding = encodingOf(headers);
+  if (forRules && isGrpc(headers) && isCompressed(first)) {
+    return Promise.resolve({ size: rest.length ?? first.length, state: "binary", truncated: !complete });
+  }
   return recordBody(
     first,
     rest.length ?? first.length,

@@ -99,7 +99,7 @@ export class GrpcReader {
         if (this.#prefix === 0) {
           this.#flag = piece[at];
           this.#left = 0;
-          if (this.#flag & COMPRESSED) this.isCompressed = true;
+          if ((this.#flag | TRAILERS) === (COMPRESSED | TRAILERS)) this.isCompressed = true;
         } else this.#left = this.#left * 256 + piece[at];
         at++;
         if (++this.#prefix < PREFIX) continue;
@@ -135,6 +135,13 @@ export class GrpcReader {
     this.#text = [];
     this.#textSize = 0;
   }
+}
+
+/** True for messages of which one is compressed: their server undoes it, and rules cannot read it. */
+export function isCompressed(bytes: Uint8Array): boolean {
+  const reader = new GrpcReader();
+  reader.read(bytes);
+  return reader.isCompressed;
 }
 
 /** The messages of a call, as far as they have passed. */

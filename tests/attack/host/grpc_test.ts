@@ -131,6 +131,21 @@ Deno.test("a body that cannot be a call's stream is decided on as any other", as
   }
 });
 
+Deno.test("a compressed message, which no rule on bodies could read", async () => {
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await using net = await TestNet.open({ target: () => upstream.target, rules: RULES });
+  using client = await RawHttp2.open(net);
+  const fields = { ":method": "POST", ":path": "/a.B/C", "content-type": "application/grpc" };
+  const bytes = gzipSync("forbidden");
+  await client.send(
+    h2Request(1, h2Fields({ ...fields, "grpc-encoding": "gzip" }), h2.END_HEADERS),
+    h2.frame(h2.DATA, h2.END_STREAM, 1, new Uint8Array([1, 0, 0, 0, bytes.length, ...bytes])),
+  );
+  assertEquals(statusOf(await client.end()), "7");
+  assertEquals([net.gate.entries.at(-1)?.decision?.rule.id, upstream.requests], ["guard-body", []]);
+  upstream.close();
+});
+
 Deno.test("a call is known by any of its content types: servers take the one that they know", async () => {
   const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
   await using net = await TestNet.open({ target: () => upstream.target, rules: RULES });
