@@ -289,6 +289,16 @@ Deno.test("more streams than were offered are refused, and may be repeated", asy
   });
 });
 
+Deno.test("a stream whose body stops is reset, and what follows late ends no other stream", async () => {
+  await withUpstream(() => new Response("ok"), async (net) => {
+    using client = await RawHttp2.open(net);
+    await client.send(h2Post(1, { "content-length": "10" }), h2.frame(h2.DATA, 0, 1, text("x")));
+    assertEquals((await client.end()).reset, h2.CANCEL);
+    await client.send(h2.frame(h2.DATA, h2.END_STREAM, 1, text("x")), h2Request(3));
+    assertEquals((await client.end(3)).status, 200);
+  }, { timeouts: { body: 300, keepAlive: 5_000 } });
+});
+
 Deno.test("pings in step with answers, by which clients measure their windows, are no flood", async () => {
   await withUpstream(() => new Response("ok"), async (net) => {
     using client = await RawHttp2.open(net);

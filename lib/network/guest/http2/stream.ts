@@ -58,10 +58,9 @@ export class GuestStream implements h2.PeerStream {
   ) {
     this.#session = session;
     this.#received = endsStream;
-    this.#reading = session.deadline(() => this.fail(new ConnectionLost("was idle for too long", true)));
-    this.#writing = session.deadline(() =>
-      this.#close(new ConnectionLost("was idle for too long", true), h2.CANCEL)
-    );
+    const giveUp = () => this.#close(new ConnectionLost("was idle for too long", true), h2.CANCEL);
+    this.#reading = session.deadline(giveUp);
+    this.#writing = session.deadline(giveUp);
     this.#sender = new h2.StreamSender(session, id, this.#writing, idleMs, () => this.#finish());
     this.body = new h2.Http2Body(
       length ?? (endsStream ? 0 : undefined),
