@@ -99,14 +99,11 @@ export const fleetAsked: Command = {
   words: { min: 1, max: 1 },
   examples: ["sbx-admin fleet asked /srv/fleet"],
   async run(args) {
-    const { readAsked } = await import("../../../lib/fleet/reader/mod.ts");
+    const { readAsked, shownAsked } = await import("../../../lib/fleet/reader/mod.ts");
     const { asked, problem } = await readAsked(args.words[0]);
     if (args.has("json")) await printJson({ asked, ...(problem && { problem }) });
     else {
-      for (const { at, subject, name, question, value, teams, outcome } of asked) {
-        const about = [question, value, teams.length > 0 ? `(${teams.join(", ")})` : undefined];
-        await print(`${at}  ${outcome.padEnd(7)}  ${name ?? subject}  ${about.filter(Boolean).join(" ")}`);
-      }
+      for (const each of asked) await print(shownAsked(each));
       if (problem) await print(`NOT OK: ${problem}`);
       else if (asked.length === 0) await print("no questions");
     }

@@ -5,6 +5,7 @@ import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
+import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import { GENESIS } from "../../ledger/mod.ts";
@@ -46,7 +47,11 @@ export class AskedLog {
     this.#dir = dir;
   }
 
-  /** Appends a question; it is on disk before it is answered. @throws {SbxError} `fleet.store.unavailable` */
+  /**
+   * Appends a question; it is on disk before it is answered.
+   *
+   * @throws {SbxError} `fleet.store.unavailable`; `fleet.reader.denied`: the account has more groups than a line holds
+   */
   append(asked: Omit<Asked, "schema" | "number" | "previous" | "at">): Promise<void> {
     const done = this.#tail.then(() => this.#append(asked));
     this.#tail = done.catch(() => undefined);
@@ -68,17 +73,29 @@ export class AskedLog {
         at: new Date().toISOString(),
         ...asked,
       });
+      const line = new TextEncoder().encode(`${canonicalJson(whole)}\n`);
+      // The next question must find all of it at the end of the file.
+      if (line.length > LINE_MAX) {
+        throw new SbxError(
+          "fleet.reader.denied",
+          "the account has more groups than the log of questions keeps",
+          {
+            hint: "let the provider send fewer: groups_claim of reader.toml names the claim",
+          },
+        );
+      }
       // Half a line of a program that was killed was never acknowledged.
       await file.truncate(last.end);
       await file.seek(last.end, Deno.SeekMode.Start);
       try {
-        await writeAll(file, new TextEncoder().encode(`${canonicalJson(whole)}\n`));
+        await writeAll(file, line);
         await file.syncData();
       } catch (error) {
         await file.truncate(last.end);
         throw error;
       }
     } catch (cause) {
+      if (cause instanceof SbxError) throw cause;
       throw new SbxError("fleet.store.unavailable", `the log of questions ${path} cannot be written`, {
         cause,
         hint: "nothing is answered that is not on record: free some space, or check the file",
@@ -104,6 +121,13 @@ async function lastLine(file: Deno.FsFile, size: number): Promise<{ text: string
   if (end < 0) return { text: "", end: from };
   const start = bytes.subarray(0, end).lastIndexOf(10) + 1;
   return { text: new TextDecoder().decode(bytes.subarray(start, end)), end: from + end + 1 };
+}
+
+/** A line for a person. Values come from analysts, and names from accounts, which may choose them. */
+export function shownAsked({ at, subject, name, question, value, teams, outcome }: Asked): string {
+  const about = [question, value, teams.length > 0 ? `(${teams.join(", ")})` : undefined].filter(Boolean);
+  const account = name === undefined ? subject : `${name} (${subject})`;
+  return plain(`${at}  ${outcome.padEnd(7)}  ${account}  ${about.join(" ")}`);
 }
 
 /** Reads the log. @returns lines up to the first problem, oldest first */

@@ -1,5 +1,5 @@
 /** Read-only service over a store: accounts by OpenID Connect, teams, roles, and a log of who asked what. */
-export { Asked, AskedLog, readAsked } from "./asked.ts";
+export { Asked, AskedLog, readAsked, shownAsked } from "./asked.ts";
 export { Accounts } from "./accounts.ts";
 export {
   type Account,
