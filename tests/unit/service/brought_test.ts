@@ -66,6 +66,36 @@ Deno.test("copies end at the room of a VM, and one that breaks off leaves nothin
     assertEquals(namesIn(join(dir, "brought")), [blake3("12345678"), blake3("ab")].sort());
   }));
 
+Deno.test("copies at the same time share the room of their VM", () =>
+  withFolder(async (dir) => {
+    const brought = join(dir, "brought");
+    // Each request has its own object for the folder.
+    const begin = () => new BroughtFiles(brought, 10).begin();
+    await using one = await begin();
+    await using two = await begin();
+    for (const [copy, text] of [[one, "1234"], [two, "abcd"], [one, "5678"], [two, "efgh"]] as const) {
+      await copy.write(bytesOf(text));
+    }
+    await one.keep(blake3("12345678"));
+    await two.keep(blake3("abcdefgh"));
+    const sizes = namesIn(brought).map((name) => Deno.statSync(join(brought, name)).size);
+    assertEquals(sizes, [8]);
+  }));
+
+Deno.test("a VM has a bounded number of copies, and what a killed service left is removed", () =>
+  withFolder(async (dir) => {
+    const brought = join(dir, "brought");
+    await Deno.mkdir(brought);
+    await Deno.writeTextFile(join(brought, ".part-00000000-0000-4000-8000-000000000000"), "left over");
+    const files = new BroughtFiles(brought, 10, 2);
+    for (const text of ["a", "b", "a", "c"]) {
+      await using copy = await files.begin();
+      await copy.write(bytesOf(text));
+      await copy.keep(blake3(text));
+    }
+    assertEquals(namesIn(brought), [blake3("a"), blake3("b")].sort());
+  }));
+
 Deno.test("a folder that cannot be made keeps no file from the VM", () =>
   withFolder(async (dir) => {
     await Deno.writeTextFile(join(dir, "brought"), "");
