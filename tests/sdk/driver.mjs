@@ -28,6 +28,7 @@ const OPS = {
   get: async ({ client, name }) => about(await Sandbox.get(name, { client: held(client) })),
   list: async ({ client }) => (await Sandbox.list({ client: held(client) })).map(({ name }) => name),
   raw: ({ client, method, path, headers }) => held(client).http.json(method, path, { headers }),
+  socket: async ({ client, path }) => (await held(client).socket(path)).close(),
   info: ({ vm }) => held(vm).info(),
   status: ({ vm }) => held(vm).status(),
   exec: async ({ vm, command, ...options }) => {

@@ -74,6 +74,12 @@ async def raw(client, method, path, headers=None):
     return objects[client].http.json(method, path, headers=headers)
 
 
+async def socket(client, path):
+    cancel = Cancel()
+    keep(cancel)
+    objects[client].socket(path, cancel=cancel).close()
+
+
 async def exec_(vm, command, stdin_bytes=None, **options):
     if stdin_bytes is not None:
         options["stdin"] = bytes(stdin_bytes)
@@ -288,6 +294,7 @@ OPS = {
     "get": get,
     "list": list_vms,
     "raw": raw,
+    "socket": socket,
     "exec": exec_,
     "count": count,
     "pipe": pipe,

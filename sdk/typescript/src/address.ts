@@ -82,6 +82,12 @@ export function tcpEndpoint(url: URL, options: ConnectOptions): Endpoint {
     if (file !== undefined && options.token === undefined && (token === undefined || again)) {
       token = fileText(file, "the token").trim();
     }
+    // It becomes a header.
+    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) {
+      throw new SbxError("host.credential", `the token for ${url.origin} is not one of a gateway`, {
+        hint: "run/gateway.token in the home of that sbx has one line",
+      });
+    }
     return token;
   };
   if (read() === undefined) {
@@ -118,7 +124,10 @@ export function parseHost(host: string): URL {
   try {
     url = new URL(host);
   } catch (cause) {
-    throw invalid(`"${host}" is no address`, cause);
+    // The cause has the whole text, with a password in it.
+    throw host.includes("@")
+      ? invalid(`"${host.replace(/\/\/.*@/s, "//")}" is no address`)
+      : invalid(`"${host}" is no address`, cause);
   }
   if (!["ssh:", "http:", "https:"].includes(url.protocol)) {
     throw invalid(`"${url.protocol}" is no way to an sbx`);

@@ -1,5 +1,5 @@
 import { type ConnectOptions, type Endpoint, parseHost, socketEndpoint, tcpEndpoint } from "./address.ts";
-import { Http, queryOf } from "./http.ts";
+import { Http, queryOf, requirePath } from "./http.ts";
 import { sshEndpoint } from "./ssh.ts";
 import { WebSocketClient } from "./websocket.ts";
 
@@ -38,8 +38,9 @@ export class Client implements AsyncDisposable {
   }
 
   /** Opens a WebSocket of the API. */
-  socket(path: string, query: Record<string, string | undefined> = {}): Promise<WebSocketClient> {
-    return WebSocketClient.open(this.http.endpoint, path + queryOf(query));
+  async socket(path: string, query: Record<string, string | undefined> = {}): Promise<WebSocketClient> {
+    requirePath(path);
+    return await WebSocketClient.open(this.http.endpoint, path + queryOf(query));
   }
 
   /** Ends the way to another machine. */

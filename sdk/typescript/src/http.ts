@@ -26,6 +26,8 @@ export interface Answer {
 const PAUSE_MS = 200, PAUSE_MAX_MS = 5000;
 /** Time of all tries in `ms`: of an sbx that has answered before, and of one that may not be there. */
 const TRIES_MS = 30_000, FIRST_TRIES_MS = 2000;
+/** Most `bytes` that are read of an error. */
+const ERROR_MAX = 64 * 1024;
 
 /** Sends requests to one sbx, and again where docs/guides/integrators.md says so. */
 export class Http {
@@ -37,6 +39,7 @@ export class Http {
   }
 
   async send(method: string, path: string, parts: RequestParts = {}): Promise<Answer> {
+    requirePath(path);
     const deadline = performance.now() + (this.#hasAnswered ? TRIES_MS : FIRST_TRIES_MS);
     let renewed = false;
     for (let pause = PAUSE_MS;; pause = Math.min(pause * 2, PAUSE_MAX_MS)) {
@@ -46,7 +49,7 @@ export class Http {
         this.#hasAnswered = true;
         const status = message.statusCode ?? 0;
         if (status >= 200 && status < 300) return { status, body: bodyOf(message) };
-        const error = answerError(status, await textOf(bodyOf(message)));
+        const error = answerError(status, await textOf(bodyOf(message), ERROR_MAX));
         if (error.code === "auth.bad_token" && !renewed) {
           renewed = true;
           const before = this.endpoint.token();
@@ -152,13 +155,14 @@ async function* bodyOf(message: IncomingMessage): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** All bytes of a stream. */
-export async function bytesOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Array> {
+/** All bytes of a stream, or its begin. @param max `bytes` after which the rest is not read */
+export async function bytesOf(body: AsyncIterable<Uint8Array>, max = Infinity): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   for await (const chunk of body) {
     chunks.push(chunk);
     size += chunk.length;
+    if (size >= max) break;
   }
   const bytes = new Uint8Array(size);
   let at = 0;
@@ -169,8 +173,16 @@ export async function bytesOf(body: AsyncIterable<Uint8Array>): Promise<Uint8Arr
   return bytes;
 }
 
-async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
-  return new TextDecoder().decode(await bytesOf(body));
+async function textOf(body: AsyncIterable<Uint8Array>, max?: number): Promise<string> {
+  return new TextDecoder().decode(await bytesOf(body, max));
+}
+
+/** @throws {SbxError} `request.invalid`: the path would end the first line of its request */
+export function requirePath(path: string): void {
+  if (/^\/[\x21-\x7e]*$/.test(path)) return;
+  throw new SbxError("request.invalid", "the path has characters that are not allowed in a URL", {
+    hint: "percent-encode them",
+  });
 }
 
 /** A query with its `?`; empty without values. */

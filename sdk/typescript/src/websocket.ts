@@ -27,6 +27,7 @@ export class WebSocketClient implements AsyncIterable<string | Uint8Array> {
   readonly #socket: Socket;
   #rest: Buffer;
   #parts: Buffer[] = [];
+  #partsBytes = 0;
   #partsType = 0;
   #waiting: { message: string | Uint8Array; size: number }[] = [];
   #waitingBytes = 0;
@@ -156,11 +157,14 @@ export class WebSocketClient implements AsyncIterable<string | Uint8Array> {
 
   #add(type: number, payload: Buffer, isLast: boolean): void {
     if (type !== CONTINUATION) this.#partsType = type;
-    this.#parts.push(payload);
-    if (this.#parts.reduce((sum, part) => sum + part.length, 0) > MESSAGE_MAX) return this.#fail();
+    // Empty ones, which no limit of bytes would end, are not kept.
+    if (payload.length > 0) this.#parts.push(payload);
+    this.#partsBytes += payload.length;
+    if (this.#partsBytes > MESSAGE_MAX) return this.#fail();
     if (!isLast) return;
     const whole = this.#parts.length === 1 ? this.#parts[0]! : Buffer.concat(this.#parts);
     this.#parts = [];
+    this.#partsBytes = 0;
     const message = this.#partsType === TEXT ? whole.toString("utf8") : new Uint8Array(whole);
     this.#waiting.push({ message, size: whole.length });
     this.#waitingBytes += whole.length;

@@ -80,12 +80,12 @@ def find_endpoint(
         url = urlsplit(host)
         _ = url.port
     except ValueError as cause:
-        raise SbxError("host.invalid", f'"{host}" is no address', hint=_HOST_HINT) from cause
+        raise SbxError("host.invalid", f'"{_without_user(host)}" is no address', hint=_HOST_HINT) from cause
     if url.scheme == "ssh" and url.hostname:
         return _by_ssh(url)
     if url.scheme in ("http", "https") and url.hostname:
         return _by_tcp(url, token, token_file)
-    raise SbxError("host.invalid", f'"{host}" is no address of an sbx', hint=_HOST_HINT)
+    raise SbxError("host.invalid", f'"{_without_user(host)}" is no address of an sbx', hint=_HOST_HINT)
 
 
 def _local(home: str | None, socket_path: str | None) -> Endpoint:
@@ -117,6 +117,13 @@ def _by_tcp(url: SplitResult, token: str | None, token_file: str | None) -> Endp
     def read(again: bool) -> str | None:
         if token is None and file and (known[0] is None or again):
             known[0] = _text(file, "the token").strip()
+        # It becomes a header.
+        if known[0] is not None and not re.fullmatch(r"[\x21-\x7e]+", known[0]):
+            raise SbxError(
+                "host.credential",
+                f"the token for {url.scheme}://{url.netloc} is not one of a gateway",
+                hint="run/gateway.token in the home of that sbx has one line",
+            )
         return known[0]
 
     if read(False) is None:
@@ -134,6 +141,11 @@ def _by_tcp(url: SplitResult, token: str | None, token_file: str | None) -> Endp
             context.load_cert_chain(os.environ["SBX_CLIENT_CERT"], os.environ.get("SBX_CLIENT_KEY"))
     assert url.hostname
     return Endpoint(hostname=url.hostname, port=url.port or (443 if secure else 80), tls=context, token=read)
+
+
+def _without_user(host: str) -> str:
+    """An address for people: user and password are left out."""
+    return re.sub(r"//.*@", "//", host, flags=re.DOTALL)
 
 
 def _text(path: str, what: str) -> str:

@@ -38,13 +38,16 @@ class AskHandler:
         while not self._stop.is_set:
             try:
                 socket = self._client.socket("/events", cancel=self._stop)
-                # Asks that were there before.
-                self._answer_all()
-                for message in socket:
-                    news = json.loads(message)
-                    ask = news["payload"]
-                    if news["type"] == "ask" and ask["session_id"] == self._session and ask["status"] == "pending":
-                        self._answer_all()
+                try:
+                    # Asks that were there before.
+                    self._answer_all()
+                    for message in socket:
+                        news = json.loads(message)
+                        ask = news["payload"]
+                        if news["type"] == "ask" and ask["session_id"] == self._session and ask["status"] == "pending":
+                            self._answer_all()
+                finally:
+                    socket.close()
             except SbxError:
                 pass  # The service restarts: asks wait meanwhile.
             self._stop.event.wait(_AGAIN)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Mapping
 
 from ._address import find_endpoint
-from ._http import Cancel, Http, query_of
+from ._http import Cancel, Http, query_of, require_path
 from ._websocket import WebSocket
 
 
@@ -39,6 +39,7 @@ class Client:
         self, path: str, query: Mapping[str, Any] | None = None, *, cancel: Cancel | None = None
     ) -> WebSocket:
         """Opens a WebSocket of the API."""
+        require_path(path)
         return WebSocket(self.http, path + query_of(query), cancel)
 
     def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import http.client
 import json
+import re
 import socket
 import threading
 import time
@@ -20,6 +21,8 @@ _PAUSE, _PAUSE_MAX = 0.2, 5.0
 # Time of all tries in seconds: of an sbx that has answered before, and of one that may not be there.
 _TRIES, _FIRST_TRIES = 30.0, 2.0
 _CHUNK = 64 * 1024
+# Most bytes that are read of an error.
+ERROR_MAX = 64 * 1024
 
 
 class Cancel:
@@ -123,6 +126,7 @@ class Http:
         cancel: Cancel | None = None,
     ) -> Answer:
         """Sends a request. `repeats`: it is sent again although its connection broke."""
+        require_path(path)
         deadline = time.monotonic() + (_TRIES if self._has_answered else _FIRST_TRIES)
         pause, renewed = _PAUSE, False
         is_stream = data is not None and not isinstance(data, bytes)
@@ -147,7 +151,7 @@ class Http:
                 self._has_answered = True
                 if 200 <= response.status < 300:
                     return Answer(connection, response, done)
-                error = answer_error(response.status, response.read())
+                error = answer_error(response.status, response.read(ERROR_MAX))
                 done()
                 connection.close()
                 if error.code == "auth.bad_token" and not renewed:
@@ -163,7 +167,7 @@ class Http:
                 if not again or is_stream:
                     raise error
                 after = response.headers.get("Retry-After", "")
-                if after.isdigit():
+                if after.isdecimal():
                     wait = max(pause, float(after))
                 if time.monotonic() + wait > deadline:
                     raise error
@@ -227,6 +231,14 @@ def query_of(query: Mapping[str, Any] | None) -> str:
         if value is not None
     }
     return f"?{urlencode(pairs)}" if pairs else ""
+
+
+def require_path(path: str) -> None:
+    """Refuses a path that would end the first line of its request."""
+    if not re.fullmatch(r"/[\x21-\x7e]*", path):
+        raise SbxError(
+            "request.invalid", "the path has characters that are not allowed in a URL", hint="percent-encode them"
+        )
 
 
 def segment(text: str) -> str:

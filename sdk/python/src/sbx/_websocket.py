@@ -8,10 +8,10 @@ import http.client
 import os
 import struct
 import threading
-from typing import Iterator
+from typing import BinaryIO, Iterator
 
 from ._error import SbxError, answer_error
-from ._http import Cancel, Http, _shut
+from ._http import ERROR_MAX, Cancel, Http, _shut
 
 _GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 # Longest message, in bytes.
@@ -24,8 +24,16 @@ class WebSocket:
 
     def __init__(self, http_: Http, path: str, cancel: Cancel | None = None) -> None:
         key = base64.b64encode(os.urandom(16))
+        # The code and reason of its end; 1006 where the connection broke.
+        self.end: tuple[int, str] | None = None
+        self._lock = threading.Lock()
+        self._cancel = cancel
+        self._reader: BinaryIO | None = None
         try:
             self._socket = http_.endpoint.connect()
+        except OSError as cause:
+            raise http_.unreachable() from cause
+        try:
             if cancel:
                 cancel.watch(self._socket)
             head = "".join(
@@ -43,15 +51,16 @@ class WebSocket:
             response = http.client.HTTPResponse(_Kept(self._reader))  # type: ignore[arg-type]
             response.begin()
             if response.status != 101:
-                raise answer_error(response.status, response.read())
+                raise answer_error(response.status, response.read(ERROR_MAX))
             accept = base64.b64encode(hashlib.sha1(key + _GUID).digest()).decode()
             if response.headers.get("Sec-WebSocket-Accept") != accept:
                 raise SbxError("gateway.bad_answer", f"the server at {http_.endpoint.name} opened no WebSocket")
         except (OSError, http.client.HTTPException) as cause:
+            self._leave()
             raise http_.unreachable() from cause
-        # The code and reason of its end; 1006 where the connection broke.
-        self.end: tuple[int, str] | None = None
-        self._lock = threading.Lock()
+        except BaseException:
+            self._leave()
+            raise
 
     def send(self, message: str | bytes) -> None:
         payload = message.encode() if isinstance(message, str) else message
@@ -65,7 +74,14 @@ class WebSocket:
             except SbxError:
                 pass  # It has ended.
             self.end = self.end or (code, "")
+        self._leave()
+
+    def _leave(self) -> None:
         _shut(self._socket)
+        if self._cancel:
+            self._cancel.forget(self._socket)
+        if self._reader:
+            self._reader.close()
         self._socket.close()
 
     def __iter__(self) -> Iterator[str | bytes]:
@@ -75,6 +91,7 @@ class WebSocket:
     def receive(self) -> str | bytes | None:
         """The next message; None at the end."""
         parts: list[bytes] = []
+        length = 0
         kind = _TEXT
         while self.end is None:
             try:
@@ -84,7 +101,7 @@ class WebSocket:
                     (size,) = struct.unpack("!H", self._exactly(2))
                 elif size == 127:
                     (size,) = struct.unpack("!Q", self._exactly(8))
-                if first & 0x70 or second & 0x80 or size + sum(map(len, parts)) > _MESSAGE_MAX:
+                if first & 0x70 or second & 0x80 or size + length > _MESSAGE_MAX:
                     self.end = (1002, "the server sent no valid frame")
                     _shut(self._socket)
                     break
@@ -105,13 +122,17 @@ class WebSocket:
             elif opcode != _PONG:
                 if opcode != _CONTINUATION:
                     kind = opcode
-                parts.append(payload)
+                # Empty ones, which no limit of bytes would end, are not kept.
+                if payload:
+                    parts.append(payload)
+                    length += size
                 if first & 0x80:
                     whole = b"".join(parts)
                     return whole.decode("utf-8", "replace") if kind == _TEXT else whole
         return None
 
     def _exactly(self, size: int) -> bytes:
+        assert self._reader
         data = self._reader.read(size)
         if len(data) < size:
             raise EOFError
