@@ -1,8 +1,11 @@
+import { pause } from "../../base/time/mod.ts";
 import type { EventPage } from "../../ledger/read/mod.ts";
 import type { Notices } from "../notice.ts";
 
 /** `ms` between two reads without news: news of an event may come before its row can be read. */
 const READ_AGAIN_MS = 1000;
+/** Least `ms` from one read to the next: a guest makes as many events as it likes. */
+export const READ_APART_MS = 50;
 
 /**
  * Reads a page of events; one without any again at each event of any session, until it has one or the time is over.
@@ -25,12 +28,15 @@ export async function waitForEvents(
   try {
     const deadline = performance.now() + ms;
     for (;;) {
+      const next = performance.now() + READ_APART_MS;
       const page = await read();
       const left = deadline - performance.now();
       if (page.events.length > 0 || left <= 0 || signal.aborted) return page;
       const timer = setTimeout(() => news.resolve(), Math.min(left, READ_AGAIN_MS));
       await news.promise;
       clearTimeout(timer);
+      const early = next - performance.now();
+      if (early > 0) await pause(early, signal);
       news = Promise.withResolvers<void>();
     }
   } finally {

@@ -1,7 +1,8 @@
 /** Requests that come twice by their idempotency key, and waits for events. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { AskedOnce, Notices, waitForEvents } from "../../../lib/service/mod.ts";
+import { READ_APART_MS } from "../../../lib/service/record/waiting.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 type Made = Awaited<ReturnType<AskedOnce["make"]>>;
@@ -62,4 +63,17 @@ Deno.test("a wait for events ends with the first one, with its time, and with it
   const left = waitForEvents(notices, empty, 60_000, gone.signal);
   gone.abort();
   assertEquals(await left, { events: [] });
+});
+
+Deno.test("a guest that makes events without end has a wait read at a bounded rate", async () => {
+  const notices = new Notices();
+  let reads = 0;
+  const read = () => {
+    reads++;
+    notices.tell({ type: "security-event", payload: {} } as never);
+    return Promise.resolve({ events: [] });
+  };
+  const ms = 4 * READ_APART_MS;
+  await waitForEvents(notices, read, ms, new AbortController().signal);
+  assert(reads <= ms / READ_APART_MS + 2, `${reads} reads`);
 });
