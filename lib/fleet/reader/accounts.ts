@@ -4,11 +4,10 @@ import { SbxError } from "../../base/error/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { type Account, isLoopback, type ReaderFile } from "./config.ts";
+import { Logins } from "./logins.ts";
 
 /** Longest answer of the provider, in `ms`, and age at which its metadata is read again. */
 const ANSWER_MS = timeLimit(20_000), METADATA_MS = 3_600_000;
-/** Time in `ms` for a person to log in, and most logins that wait. */
-const LOGIN_MS = 600_000, LOGINS_MAX = 1000;
 
 /** Options of a request to the provider. */
 interface RequestOptions {
@@ -17,18 +16,11 @@ interface RequestOptions {
   signal: AbortSignal;
 }
 
-interface Login {
-  state: string;
-  nonce: string;
-  verifier: string;
-  until: number;
-}
-
 export class Accounts {
   readonly #config: ReaderFile["oidc"];
   readonly #client: oauth.Client;
   readonly #auth: oauth.ClientAuth;
-  readonly #logins = new Map<string, Login>();
+  readonly #logins = new Logins();
   #server?: { at: number; metadata: Promise<oauth.AuthorizationServer> };
 
   /** @param secret of the client; absent: a public client */
@@ -42,11 +34,10 @@ export class Accounts {
   async begin(): Promise<{ id: string; url: string }> {
     const server = await this.#metadata();
     const { client_id, scopes } = this.#config;
-    const login: Login = {
+    const login = {
       state: oauth.generateRandomState(),
       nonce: oauth.generateRandomNonce(),
       verifier: oauth.generateRandomCodeVerifier(),
-      until: Date.now() + LOGIN_MS,
     };
     const url = new URL(server.authorization_endpoint!);
     const parameters = {
@@ -60,23 +51,19 @@ export class Accounts {
       code_challenge_method: "S256",
     };
     for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-    const id = crypto.randomUUID();
-    this.#logins.set(id, login);
-    if (this.#logins.size > LOGINS_MAX) this.#logins.delete(this.#logins.keys().next().value!);
-    return { id, url: url.href };
+    return { id: await this.#logins.seal(login), url: url.href };
   }
 
   /**
-   * Ends a login, once.
+   * Ends a login. Its code counts once at the provider.
    *
    * @param id of the cookie
    * @param search of the redirect
    * @throws {SbxError} `fleet.login.failed`
    */
   async finish(id: string, search: URLSearchParams): Promise<Account> {
-    const login = this.#logins.get(id);
-    this.#logins.delete(id);
-    if (!login || login.until < Date.now()) throw failed("it was not begun in this browser, or too long ago");
+    const login = await this.#logins.open(id);
+    if (!login) throw failed("it was not begun in this browser, or too long ago");
     return await this.#try(async (server, options) => {
       const parameters = oauth.validateAuthResponse(server, this.#client, search, login.state);
       const response = await oauth.authorizationCodeGrantRequest(

@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { checkToml, readToml } from "../../base/toml/mod.ts";
+import { isLoopbackHost } from "../../base/url/mod.ts";
 
 /** An account at the provider. */
 export interface Account {
@@ -17,7 +18,7 @@ const word = z.string().min(1).max(256);
 
 /** True for http:// to this machine, which tests and a proxy beside the service use. */
 export function isLoopback(url: URL): boolean {
-  return url.protocol === "http:" && /^(127\.|localhost$|\[::1\]$)/.test(url.hostname);
+  return url.protocol === "http:" && isLoopbackHost(url.hostname);
 }
 
 const Address = z.url().max(2048).refine(
