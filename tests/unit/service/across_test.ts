@@ -7,7 +7,7 @@ import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import type { SessionEntry } from "../../../lib/ledger/read/mod.ts";
-import { asksAcross, chooseSessions, countAcross, readAcross } from "../../../lib/service/mod.ts";
+import { asksAcross, chooseSessions, countAcross, overviewOf, readAcross } from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
 
@@ -264,4 +264,15 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     assertEquals(await listed("?state=running"), ["b"]);
     assertEquals(await listed("?profile=ci&state=running"), []);
     assertEquals(await listed(`?since=${START + 8000}`), ["a", "b"]);
+  }));
+
+Deno.test("the overview has a bounded number of steps of all VMs together", () =>
+  withSessions([{ name: "a", times: [0, 1, 2] }, { name: "b", times: [0, 1, 2] }], async (home, sessions) => {
+    const chosen = chooseSessions(home, sessions, {});
+    const terms = { since: 0, step: 1000, today: START };
+    const ids = new Set(sessions.map(({ id }) => id));
+    const { vms, unreadable } = await overviewOf(chosen, ids, terms, 6);
+    assertEquals([vms.map(({ steps }) => steps.length), unreadable], [[3, 3], []]);
+    const refused = await assertRejects(() => overviewOf(chosen, ids, terms, 5), SbxError);
+    assertEquals(refused.code, "request.invalid");
   }));

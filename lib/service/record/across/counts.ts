@@ -22,7 +22,7 @@ export async function countAcross(
       await countEvents(session.ledger, conditions, step, ({ at, family, decision, events }) => {
         let row = steps.get(at);
         if (!row) {
-          if (steps.size === STEPS_MAX) throw tooMany();
+          if (steps.size === STEPS_MAX) throw tooManySteps();
           steps.set(at, row = { at_unix_ms: at, events: 0, denied: 0, asked: 0, families: {} });
         }
         row.events += events;
@@ -41,8 +41,9 @@ export async function countAcross(
   return { step, steps: [...steps.values()].sort((a, b) => a.at_unix_ms - b.at_unix_ms), unreadable };
 }
 
-function tooMany(): SbxError {
-  return new SbxError("request.invalid", `events are in more than ${STEPS_MAX} steps of time`, {
+/** Error of an answer with too many steps. */
+export function tooManySteps(max = STEPS_MAX): SbxError {
+  return new SbxError("request.invalid", `events are in more than ${max} steps of time`, {
     hint: "ask with a longer step, or about a shorter time",
   });
 }

@@ -2,7 +2,7 @@
 import { SbxError } from "../../../base/error/mod.ts";
 import type { Overview } from "../../../client/api/mod.ts";
 import { countEvents, readCosts, readEvents } from "../../../ledger/read/mod.ts";
-import { countAcross } from "./counts.ts";
+import { countAcross, STEPS_MAX, tooManySteps } from "./counts.ts";
 import { mayHave, type RecordedSession } from "./merge.ts";
 
 /** Records that are read at a time: each opens its database. */
@@ -20,20 +20,28 @@ export interface OverviewTerms {
  *
  * @param sessions all of them: deleted VMs count for the day
  * @param vms ids of the VMs that have a row
+ * @param max steps of all VMs
+ * @throws {SbxError} `request.invalid`: too many steps
  */
 export async function overviewOf(
   sessions: readonly RecordedSession[],
   vms: ReadonlySet<string>,
   { since, step, today }: OverviewTerms,
+  max = STEPS_MAX,
 ): Promise<Overview> {
+  let left = max;
+  const onStep = () => {
+    if (--left < 0) throw tooManySteps(max);
+  };
   const rows: Overview["vms"] = [];
   const unreadable = new Set<string>();
   const waiting = sessions.filter(({ id }) => vms.has(id));
   const work = async () => {
     for (let session = waiting.shift(); session; session = waiting.shift()) {
       try {
-        rows.push(await rowOf(session, since, step));
+        rows.push(await rowOf(session, { since, step, onStep }));
       } catch (error) {
+        if (error instanceof SbxError && error.code === "request.invalid") throw error;
         // A session without a boot has no ledger, and nothing that could be missing.
         if (!(error instanceof SbxError && error.code === "ledger.not_found")) unreadable.add(session.id);
       }
@@ -55,13 +63,13 @@ const DAY_MS = 24 * 3600 * 1000;
 
 async function rowOf(
   session: RecordedSession,
-  since: number,
-  step: number,
+  { since, step, onStep }: { since: number; step: number; onStep: () => void },
 ): Promise<Overview["vms"][number]> {
   const { id, ledger } = session;
   const steps = new Map<number, { at_unix_ms: number; events: number; denied: number; asked: number }>();
   if (mayHave(session, { since })) {
     await countEvents(ledger, { since }, step, ({ at, decision, events }) => {
+      if (!steps.has(at)) onStep();
       const row = steps.get(at) ?? { at_unix_ms: at, events: 0, denied: 0, asked: 0 };
       row.events += events;
       if (decision === "block") row.denied += events;
