@@ -1,10 +1,11 @@
 /** Connections to SQLite files: Deno's own SQLite, with the error codes that the rest of the ledger expects. */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { resolve } from "node:path";
 import { BUSY_MS } from "./schema.ts";
 
 /** A value of a column, or of a parameter. */
 export type SqlValue = null | number | bigint | string | Uint8Array;
-/** Columns by name: blobs are bytes, whole numbers beyond 2^53 an error. */
+/** Columns by name: blobs are bytes; whole numbers beyond 2^53 are damage. */
 export type Row = Record<string, unknown>;
 
 /** One statement and the values of its parameters. */
@@ -30,7 +31,7 @@ export class DatabaseError extends Error {
 
   constructor(cause: unknown) {
     super((cause as Error).message, { cause });
-    this.code = codeOf(cause as { errcode?: number; message: string });
+    this.code = codeOf(cause as Failure);
   }
 }
 
@@ -62,7 +63,7 @@ const TEXTS: [RegExp, string][] = [
   [/^database (?:table |schema )?is locked/, "SQLITE_BUSY"],
   [/^attempt to write a readonly database/, "SQLITE_READONLY"],
   [/^disk I\/O error/, "SQLITE_IOERR"],
-  [/^database disk image is malformed/, "SQLITE_CORRUPT"],
+  [/^database disk image is malformed|^malformed database schema/, "SQLITE_CORRUPT"],
   [/^database or disk is full/, "SQLITE_FULL"],
   [/^unable to open database file/, "SQLITE_CANTOPEN"],
   [/^access permission denied/, "SQLITE_PERM"],
@@ -70,7 +71,19 @@ const TEXTS: [RegExp, string][] = [
   [/^out of memory/, "SQLITE_NOMEM"],
 ];
 
-function codeOf({ errcode, message }: { errcode?: number; message: string }): string {
+/** Fields of an error of `node:sqlite`. */
+interface Failure {
+  code?: string;
+  errcode?: number;
+  message: string;
+}
+
+/** A number that no number of JavaScript can be. */
+const OUT_OF_RANGE = "ERR_OUT_OF_RANGE";
+
+function codeOf({ code, errcode, message }: Failure): string {
+  // sbx writes no such numbers.
+  if (code === OUT_OF_RANGE) return "SQLITE_CORRUPT";
   if (errcode !== undefined) return CODES[errcode] ?? CODES[errcode & PRIMARY] ?? "SQLITE_ERROR";
   return TEXTS.find(([text]) => text.test(message))?.[1] ?? "SQLITE_ERROR";
 }
@@ -105,7 +118,9 @@ export class Database implements Client {
 
   /** Opens or creates a file; `:memory:` stays in memory. @throws {DatabaseError} */
   constructor(path: string) {
-    this.#database = attempt(() => new DatabaseSync(path, { timeout: BUSY_MS, allowExtension: false }));
+    // SQLite takes a path that begins with file: for a URI of another file.
+    const file = path === ":memory:" ? path : resolve(path);
+    this.#database = attempt(() => new DatabaseSync(file, { timeout: BUSY_MS, allowExtension: false }));
   }
 
   /** @throws {DatabaseError} */
@@ -139,7 +154,8 @@ function attempt<T>(run: () => T): T {
   try {
     return run();
   } catch (error) {
-    if ((error as { code?: string }).code !== "ERR_SQLITE_ERROR") throw error;
+    const { code } = error as Failure;
+    if (code !== "ERR_SQLITE_ERROR" && code !== OUT_OF_RANGE) throw error;
     throw new DatabaseError(error);
   }
 }

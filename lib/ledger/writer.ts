@@ -158,7 +158,12 @@ export class Writer {
   #connection(): Database {
     if (this.#database) return this.#database;
     const database = connect(this.#path, () => new Database(this.#path));
-    for (const pragma of [...PRAGMAS, limitPragma(this.#limit.ordinary)]) database.prepare(pragma).all();
+    try {
+      for (const pragma of [...PRAGMAS, limitPragma(this.#limit.ordinary)]) database.prepare(pragma).all();
+    } catch (error) {
+      database.close();
+      throw error;
+    }
     return this.#database = database;
   }
 

@@ -2,9 +2,10 @@
  * SQL queries of one ledger (docs/guides/queries.md), run in the process of the person who asks.
  */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
+import { resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { copyLedger, type LedgerCopy } from "../copy.ts";
-import { CREATE_TEMP_VIEWS, isOutdated } from "../schema.ts";
+import { BUSY_MS, CREATE_TEMP_VIEWS, isOutdated } from "../schema.ts";
 
 /** Most rows of an answer (docs/design/contracts/12-ledger.md §12). */
 export const SQL_ROWS_MAX = 100_000;
@@ -68,7 +69,8 @@ function open(path: string, name = path): DatabaseSync {
   try {
     // A connection for reading alone leaves its log beside a ledger that is closed. A missing file is not created.
     Deno.statSync(path);
-    database = new DatabaseSync(path, { allowExtension: false });
+    // SQLite takes a path that begins with file: for a URI of another file.
+    database = new DatabaseSync(resolve(path), { timeout: BUSY_MS, allowExtension: false });
     isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), name);
     database.exec(`${CREATE_TEMP_VIEWS}; PRAGMA query_only = ON`);
     database.setAuthorizer((action) => ALLOWED.has(action) ? GRANTED : DENIED);

@@ -1,10 +1,12 @@
-/** Ledgers that cannot be opened where they are. */
+/** Ledgers that cannot be opened, at all or where they are. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { copyLedger } from "../../../lib/ledger/copy.ts";
+import { DatabaseError } from "../../../lib/ledger/database.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { readEvents } from "../../../lib/ledger/read/mod.ts";
+import { Writer } from "../../../lib/ledger/writer.ts";
 import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
 Deno.test("a copy has the writes that are not folded in yet, is this user's alone, and goes away", () =>
@@ -37,3 +39,18 @@ Deno.test("a ledger that cannot be copied is unavailable, and leaves nothing", (
     Deno.removeSync(folder, { recursive: true });
   }
 });
+
+Deno.test("a writer whose settings fail keeps no connection", () =>
+  withLedgerPath(async (path) => {
+    await Deno.writeTextFile(path, "not a database, but long enough for the header of one".repeat(100));
+    const open = async () => {
+      const targets = await Array.fromAsync(
+        Deno.readDir("/proc/self/fd"),
+        ({ name }) => Deno.readLink(`/proc/self/fd/${name}`).catch(() => ""),
+      );
+      return targets.filter((target) => target === path).length;
+    };
+    const writer = new Writer(path);
+    for (let tries = 0; tries < 3; tries++) assertThrows(() => writer.open(SESSION), DatabaseError);
+    assertEquals(await open(), 0);
+  }));

@@ -60,3 +60,48 @@ Deno.test("values come back as they were: bytes, text with a NUL as a blob, numb
   });
   database.close();
 });
+
+Deno.test("a whole number beyond 2^53, and a schema that cannot be parsed, are damage", () =>
+  withLedgerPath(async (path) => {
+    const database = new Database(path);
+    const codeOf = (run: () => void) => assertThrows(run, DatabaseError).code;
+    assertEquals(codeOf(() => database.prepare("SELECT 9007199254740993 AS n").get()), "SQLITE_CORRUPT");
+    database.exec("CREATE TABLE odd (a)");
+    database.close();
+    const text = new TextDecoder("latin1").decode(await Deno.readFile(path));
+    const bytes = Uint8Array.from(text.replace("TABLE odd", "TABLX odd"), (char) => char.charCodeAt(0));
+    await Deno.writeFile(path, bytes);
+    const damaged = new Database(path);
+    assertEquals(codeOf(() => damaged.exec("SELECT * FROM odd")), "SQLITE_CORRUPT");
+    damaged.close();
+  }));
+
+Deno.test("a relative path that begins with file: names its file, and not another by a URI", () =>
+  withLedgerPath(async (path) => {
+    const folder = path.slice(0, path.lastIndexOf("/"));
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "eval",
+        `
+        const { Database } = await import(${
+          JSON.stringify(import.meta.resolve("../../../lib/ledger/database.ts"))
+        });
+        const { askLedger } = await import(${
+          JSON.stringify(import.meta.resolve("../../../lib/ledger/sql/mod.ts"))
+        });
+        for (const name of ["file:a.db", "b.db?mode=memory"]) {
+          const database = new Database(name);
+          database.exec("CREATE TABLE entries (sequence)");
+          database.close();
+          askLedger(name, "SELECT sequence FROM entries");
+        }`,
+      ],
+      cwd: folder,
+      stderr: "piped",
+    }).output();
+    assertEquals([code, new TextDecoder().decode(stderr)], [0, ""]);
+    assertEquals(Array.from(Deno.readDirSync(folder), ({ name }) => name).sort(), [
+      "b.db?mode=memory",
+      "file:a.db",
+    ]);
+  }));
