@@ -139,7 +139,8 @@ async function checkRows(
         client,
         columns,
         `FROM ${table} WHERE ${table}.${key} > ? ORDER BY ${table}.${key} LIMIT ?`,
-        [state.length, Math.min(rows, until - state.length)],
+        // Before its first row a chain has none, also none with a negative number.
+        [state.length || -Infinity, Math.min(rows, until - state.length)],
       );
     } catch (error) {
       // A page that cannot be read is read row by row, to find the first bad one.

@@ -171,7 +171,7 @@ async function checkRecords(
 }
 
 async function checkBodies(client: Client): Promise<Problem | undefined> {
-  for (let after = 0;;) {
+  for (let after = -Infinity;;) {
     const { rows } = await client.execute({
       sql: `SELECT rowid AS row, CAST(hash AS BLOB) AS hash, CAST(bytes AS BLOB) AS bytes FROM body_blobs
               WHERE rowid > ? ORDER BY rowid LIMIT ${PAGE_BODIES}`,
@@ -188,7 +188,28 @@ async function checkBodies(client: Client): Promise<Problem | undefined> {
   }
 }
 
+/** Tables that the chains and the seal prove; a view in place of one gives each reader other rows. */
+const TABLES = [
+  "ledger_info",
+  "ledger_bound",
+  "entries",
+  "outcomes",
+  "findings",
+  "approvals",
+  "statements",
+  "body_blobs",
+  "journal",
+];
+
 async function checkStructure(client: Client): Promise<Problem | undefined> {
+  const [alien] = await selectText(
+    client,
+    ["type", "name"],
+    `FROM sqlite_schema WHERE type = 'trigger' OR type = 'view' AND name IN (${
+      TABLES.map((name) => `'${name}'`).join()
+    }) LIMIT 1`,
+  );
+  if (alien) return { reason: `the database has a ${alien.type} ${alien.name}, which no ledger has` };
   const { rows } = await client.execute("PRAGMA integrity_check(1)");
   return rows[0]?.integrity_check === "ok"
     ? undefined
