@@ -23,6 +23,8 @@ export interface HranaOptions {
   token: string;
   /** 0 for any that is free */
   port?: number;
+  /** answer to another token */
+  refuse?(request: Request): Response;
   /** called before a statement runs; what it throws breaks the connection off */
   before?(sql: string): Promise<void> | void;
   /** the same, when the statement has run and its answer is not sent yet */
@@ -33,6 +35,8 @@ export interface HranaOptions {
 export class HranaServer implements AsyncDisposable {
   /** requests that came with the right token, and with another */
   readonly served = { good: 0, refused: 0 };
+  /** streams that no client has closed */
+  readonly open = new Set<string>();
   readonly #options: HranaOptions;
   readonly #database: DatabaseSync;
   readonly #http: Deno.HttpServer<Deno.NetAddr>;
@@ -62,20 +66,24 @@ export class HranaServer implements AsyncDisposable {
   async #serve(request: Request): Promise<Response> {
     if (request.headers.get("authorization") !== `Bearer ${this.#options.token}`) {
       this.served.refused++;
-      return new Response("the token is not known", { status: 401 });
+      return this.#options.refuse?.(request) ?? new Response("the token is not known", { status: 401 });
     }
     this.served.good++;
     if (new URL(request.url).pathname !== "/v2/pipeline") {
       return new Response("no such path", { status: 404 });
     }
-    const { requests } = await request.json() as { requests: WireRequest[] };
+    const { baton, requests } = await request.json() as { baton?: string; requests: WireRequest[] };
+    const stream = baton ?? crypto.randomUUID();
+    this.open.add(stream);
     const results = [];
     for (const { type, stmt } of requests) {
-      if (type === "close") results.push({ type: "ok", response: { type } });
-      else if (type === "execute" && stmt) results.push(await this.#execute(stmt));
+      if (type === "close") {
+        this.open.delete(stream);
+        results.push({ type: "ok", response: { type } });
+      } else if (type === "execute" && stmt) results.push(await this.#execute(stmt));
       else results.push({ type: "error", error: { message: `no request ${type}`, code: "PROTOCOL" } });
     }
-    return Response.json({ baton: null, base_url: null, results });
+    return Response.json({ baton: this.open.has(stream) ? stream : null, base_url: null, results });
   }
 
   async #execute({ sql, args = [] }: NonNullable<WireRequest["stmt"]>) {

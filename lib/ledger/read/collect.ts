@@ -110,6 +110,9 @@ export async function collectHead(
   });
 }
 
+/** A failure of the session's own ledger; `cause` is the database's error. */
+class UnreadableError extends Error {}
+
 /** Works on the collecting server. @throws {SbxError} `ledger.collector.unavailable` */
 async function withServer<T>(
   { url, authToken }: Pick<CollectOptions, "url" | "authToken">,
@@ -120,13 +123,13 @@ async function withServer<T>(
     remote = await connectTo(url, authToken);
     return await work(remote);
   } catch (error) {
-    const { status } = error as { status?: number };
+    if (error instanceof UnreadableError) throw error.cause;
     throw new SbxError(
       "ledger.collector.unavailable",
       `the collecting server ${hostOf(url)} does not accept events`,
       {
         cause: error,
-        hint: status === 401 || status === 403
+        hint: error instanceof RefusedTokenError
           ? "it refuses the token: check ledger.auth_token_file of corp.toml; events are kept and sent later"
           : "events are kept in the session's ledger and sent later",
       },
@@ -146,14 +149,10 @@ async function connectTo(url: string, authToken?: string): Promise<Client> {
   // A stream for each statement: an open one would keep its place on the server.
   const query = async (statement: string | Query) => {
     const stream = client.openStream();
-    try {
-      const { rows } = await stream.query(
-        typeof statement === "string" ? statement : [statement.sql, statement.args],
-      );
-      return { rows: rows as unknown as Row[] };
-    } finally {
-      stream.closeGracefully();
-    }
+    const answer = stream.query(typeof statement === "string" ? statement : [statement.sql, statement.args]);
+    // Now, so that the same request closes it.
+    stream.closeGracefully();
+    return { rows: (await answer).rows as unknown as Row[] };
   };
   return {
     execute: query,
@@ -162,8 +161,15 @@ async function connectTo(url: string, authToken?: string): Promise<Client> {
   };
 }
 
-function fetchWithDeadline(request: Request): Promise<Response> {
-  return hostFetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
+/** A token that the server does not accept. */
+class RefusedTokenError extends Error {}
+
+async function fetchWithDeadline(request: Request): Promise<Response> {
+  const response = await hostFetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
+  if (response.status !== 401 && response.status !== 403) return response;
+  // Its text may repeat the token.
+  await response.body?.cancel();
+  throw new RefusedTokenError(`HTTP status ${response.status}`);
 }
 
 async function collectTable(
@@ -177,7 +183,9 @@ async function collectTable(
   let after = progress.get(to) ?? await prepareTable(remote, table, sessionId);
   let sent = 0;
   for (;;) {
-    const rows = await readRowsAfter(local, table, after);
+    const rows = await readRowsAfter(local, table, after).catch((cause) => {
+      throw new UnreadableError("the ledger cannot be read", { cause });
+    });
     progress.set(to, after);
     if (!rows.length) return sent;
     const all = ["session_id", ...columns];
@@ -220,8 +228,10 @@ async function readRowsAfter(
   for (let chars = 0; rows.length < BATCH_ROWS && chars < SEND_CHARS;) {
     const read = await selectPage(local, columns, rest, [after, READ_ROWS]);
     rows.push(...read);
+    after = Number(read.at(-1)?.[key] ?? after);
+    // Behind a greater number, its own row would come again and again.
+    if (!Number.isSafeInteger(after)) throw { code: "SQLITE_CORRUPT" };
     if (read.length < READ_ROWS) break;
-    after = Number(read.at(-1)![key]);
     for (const row of read) for (const column of columns) chars += row[column]?.length ?? 0;
   }
   return rows;

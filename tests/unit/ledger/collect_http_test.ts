@@ -11,7 +11,7 @@ import {
 } from "../../../lib/ledger/read/mod.ts";
 import { limitChild } from "../../helper/child.ts";
 import { HranaServer } from "../../helper/hrana.ts";
-import { execEvent, select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+import { execEvent, runSql, select, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 import { fromRoot } from "../../helper/repo.ts";
 
 const TOKEN = "a-token-of-the-collecting-server";
@@ -55,6 +55,47 @@ Deno.test("thousands of rows reach a server that requires a token", () =>
     assertEquals(await collect(options), 0);
     await assertCollected(path, file, 3210);
     assertEquals(server.served.refused, 0);
+  }));
+
+Deno.test("a statement is one request, which leaves no stream open", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 20);
+    let statements = 0;
+    const before = () => void statements++;
+    await using server = new HranaServer({ file: `${path}.server`, token: TOKEN, before });
+    await collect({ path, sessionId: SESSION, url: server.url, authToken: TOKEN });
+    assertEquals([server.served.good, server.open.size], [statements, 0]);
+  }));
+
+Deno.test("a refused token is named whatever the answer says, and the answer is not kept", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 1);
+    const answers = [
+      () => Response.json({ message: "not you", code: "AUTH" }, { status: 403 }),
+      () => Response.json("not you", { status: 401 }),
+      (request: Request) => new Response(request.headers.get("authorization"), { status: 401 }),
+    ];
+    for (const refuse of answers) {
+      await using server = new HranaServer({ file: `${path}.server`, token: "another", refuse });
+      const error = await assertRejects(
+        () => collect({ path, sessionId: SESSION, url: server.url, authToken: TOKEN }),
+        SbxError,
+      );
+      assertStringIncludes(error.hint!, "ledger.auth_token_file");
+      assert(!Deno.inspect(error).includes(TOKEN));
+    }
+  }));
+
+Deno.test("a ledger that is damaged is not the server's fault, and is not sent forever", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 3);
+    await runSql(path, "UPDATE entries SET sequence = 4611686018427387905 WHERE sequence = 3");
+    await using server = new HranaServer({ file: `${path}.server`, token: TOKEN });
+    const error = await assertRejects(
+      () => collect({ path, sessionId: SESSION, url: server.url, authToken: TOKEN }),
+      SbxError,
+    );
+    assertEquals(error.code, "ledger.invalid");
   }));
 
 Deno.test("a wrong token is reported, and nothing is sent with it", () =>
