@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url";
 import { ifFound, ignore } from "../lib/base/error/mod.ts";
 import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
-import { copyPackages, copyTree, setTimes } from "./build_stage.ts";
+import { copyPackages, copyTree, MODULE_PATH, setTimes } from "./build_stage.ts";
 import { bundlePackages, nameByContent, nativePackages } from "./build_vendor.ts";
 import { packFolder } from "./desktop_pack.ts";
 import { type HostPackage, hostPackages } from "./host_packages.ts";
@@ -52,9 +52,6 @@ const INCLUDED = [
   "lib/ledger/read/rest_worker.js",
   "lib/machine/live/worker.js",
 ];
-
-/** A relative path of a module in minified code, with the quote before it; computed ones are templates. */
-const MODULE_PATH = /(["']\.{1,2}\/[\w./-]+|`\.{1,2}\/[^`]*)\.ts(?=["'`])/g;
 
 const sources = join(STAGE, "src");
 const minified = join(STAGE, "minified");

@@ -5,6 +5,9 @@ import type { HostPackage } from "./host_packages.ts";
 const UNUSED = /\.(?:map|md|markdown|d\.[cm]?ts)$/i;
 const REGISTRY = "registry.npmjs.org";
 
+/** A relative path of a module in minified code, with the quote before it; computed ones are templates. */
+export const MODULE_PATH = /(["']\.{1,2}\/[\w./-]+|`\.{1,2}\/[^`]*)\.ts(?=["'`])/g;
+
 /** Copies a file or folder with fixed modes, without files whose name `leaves` matches. */
 export async function copyTree(from: string, to: string, leaves?: RegExp): Promise<void> {
   const { isDirectory, mode } = await Deno.stat(from);
