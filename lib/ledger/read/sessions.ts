@@ -27,17 +27,18 @@ export interface SessionEntry {
   agent?: string;
 }
 
-const SCHEMA = `
-CREATE TABLE IF NOT EXISTS sessions (
+/** Run one by one: a failure of several has no exact code. */
+const SCHEMA = [
+  `CREATE TABLE IF NOT EXISTS sessions (
   id TEXT PRIMARY KEY, name TEXT NOT NULL, profile_id TEXT NOT NULL, profile_revision TEXT NOT NULL,
   created_at TEXT NOT NULL, ended_at TEXT
-);
-CREATE TABLE IF NOT EXISTS makers (
+)`,
+  `CREATE TABLE IF NOT EXISTS makers (
   session_id TEXT PRIMARY KEY, user TEXT NOT NULL, device TEXT NOT NULL, client TEXT NOT NULL
-);
-CREATE TABLE IF NOT EXISTS agents (session_id TEXT PRIMARY KEY, agent TEXT NOT NULL);
-CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at);
-`;
+)`,
+  "CREATE TABLE IF NOT EXISTS agents (session_id TEXT PRIMARY KEY, agent TEXT NOT NULL)",
+  "CREATE INDEX IF NOT EXISTS sessions_by_name ON sessions (name, created_at)",
+];
 const COLUMNS = "id, name, profile_id, profile_revision, created_at, ended_at";
 /** Makers and agents have tables of their own, so that an older sbx can still write this index. */
 const ENTRIES = `SELECT ${COLUMNS}, user, device, client, agent FROM sessions
@@ -95,8 +96,7 @@ export class SessionIndex {
   static async open(path: string): Promise<SessionIndex> {
     const client = openDatabase(path);
     try {
-      for (const pragma of PRAGMAS) await client.execute(pragma);
-      await client.executeMultiple(SCHEMA);
+      for (const statement of [...PRAGMAS, ...SCHEMA]) await client.execute(statement);
       return new SessionIndex(path, client);
     } catch (error) {
       client.close();

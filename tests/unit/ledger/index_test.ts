@@ -3,7 +3,9 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { renameDamagedIndex, type SessionEntry, SessionIndex } from "../../../lib/ledger/read/mod.ts";
+import { runChild } from "../../helper/child.ts";
 import { runSql, withLedgerPath } from "../../helper/ledger.ts";
+import { fromRoot } from "../../helper/repo.ts";
 
 function entry(id: string, more: Partial<SessionEntry> = {}): SessionEntry {
   return {
@@ -95,4 +97,19 @@ Deno.test("a damaged index is renamed with its log files", () =>
     assertEquals(names.length, 2);
     // Anything but a missing file is a failure.
     await assertRejects(() => renameDamagedIndex(`${renamed}/below`), Deno.errors.NotADirectory);
+  }));
+
+Deno.test("an index without room for its log's own index is on a full disk", () =>
+  withLedgerPath(async (path) => {
+    const program = `
+      const { SessionIndex } = await import("./lib/ledger/read/mod.ts");
+      await SessionIndex.open(Deno.args[0]).catch(({ code, message }) => console.log(code, message));`;
+    // Files of 16 kB: a page of the database fits, and no index of a log.
+    const limited = `trap '' XFSZ; ulimit -f 16; exec "$@"`;
+    const deno = [Deno.execPath(), "eval", "--quiet", program, path];
+    const { stdout } = await runChild("bash", { args: ["-c", limited, "bash", ...deno], cwd: fromRoot("") });
+    assertEquals(
+      new TextDecoder().decode(stdout),
+      `ledger.unavailable the index of sessions ${path} cannot be used: its disk is full\n`,
+    );
   }));
