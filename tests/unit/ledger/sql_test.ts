@@ -29,6 +29,8 @@ Deno.test("a question reads views; large numbers and bytes are text, and rows ha
       null,
       1.5,
     ]]);
+    // Text ends at a NUL, which hex shows.
+    assertEquals(ask("SELECT 'a' || char(0) || 'b', hex('a' || char(0) || 'b')"), [["a", "610062"]]);
     assertEquals(askLedger(path, "SELECT 1 AS a, 2 AS a"), {
       columns: ["a", "a"],
       rows: [[1, 2]],
