@@ -5,6 +5,7 @@
 import { fileURLToPath } from "node:url";
 import type { Client, Query, Row } from "../database.ts";
 import { SbxError } from "../../base/error/mod.ts";
+import { readAnswer } from "../../base/json/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";
 import { BATCH_ROWS, EVENT_COLUMNS, OUTCOME_COLUMNS } from "../schema.ts";
@@ -15,6 +16,8 @@ export const COLLECT_MS = 1000;
 export const COLLECT_WAIT_MAX_MS = 60_000;
 /** Longest wait for one answer, in `ms`; then the request is repeated. */
 const ANSWER_MS = timeLimit(30_000);
+/** Limits of an answer: it has at most one row, with one number. */
+const ANSWER_LIMITS = { bytes: 1024 * 1024, depth: 16 };
 /** Characters of JSON after which a request is full, and rows read at a time. */
 const SEND_CHARS = 4 * 1024 * 1024;
 const READ_ROWS = 100;
@@ -145,7 +148,7 @@ async function connectTo(url: string, authToken?: string): Promise<Client> {
   if (protocol === "file:") return openDatabase(fileURLToPath(url));
   // Loaded only where there is a server.
   const { openHttp } = await import("@libsql/hrana-client");
-  const client = openHttp(url.replace(/^libsql:/, "https:"), authToken, fetchWithDeadline);
+  const client = openHttp(url.replace(/^libsql:/, "https:"), authToken, fetchAnswer);
   // A stream for each statement: an open one would keep its place on the server.
   const query = async (statement: string | Query) => {
     const stream = client.openStream();
@@ -164,12 +167,21 @@ async function connectTo(url: string, authToken?: string): Promise<Client> {
 /** A token that the server does not accept. */
 class RefusedTokenError extends Error {}
 
-async function fetchWithDeadline(request: Request): Promise<Response> {
-  const response = await hostFetch(request, { signal: AbortSignal.timeout(ANSWER_MS) });
-  if (response.status !== 401 && response.status !== 403) return response;
+async function fetchAnswer(request: Request): Promise<Response> {
+  const response = await hostFetch(request, {
+    // A redirect would lead to a server that is not configured.
+    redirect: "manual",
+    signal: AbortSignal.timeout(ANSWER_MS),
+  });
+  const { ok, status, headers } = response;
+  if (ok) {
+    const bytes = await readAnswer(response, ANSWER_LIMITS, (problem) => new Error(`the answer ${problem}`));
+    return new Response(bytes, { headers });
+  }
   // Its text may repeat the token.
   await response.body?.cancel();
-  throw new RefusedTokenError(`HTTP status ${response.status}`);
+  const isRefused = status === 401 || status === 403;
+  throw new (isRefused ? RefusedTokenError : Error)(`HTTP status ${status}`);
 }
 
 async function collectTable(

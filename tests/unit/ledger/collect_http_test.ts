@@ -86,6 +86,37 @@ Deno.test("a refused token is named whatever the answer says, and the answer is 
     }
   }));
 
+Deno.test("a redirect is not followed, and an endless answer not read", () =>
+  withLedgerPath(async (path) => {
+    await writeDecisions(path, 1);
+    await using other = new HranaServer({ file: `${path}.other`, token: TOKEN });
+    const endless = () => {
+      const piece = new TextEncoder().encode(" ".repeat(2 ** 20));
+      let left = 512;
+      return new ReadableStream({
+        pull: (controller) =>
+          left-- ? controller.enqueue(piece) : controller.error(new Error("all of it was read")),
+      });
+    };
+    const answers = [
+      ...[301, 302, 307, 308].map((status) => () => {
+        return new Response(null, { status, headers: { location: `${other.url}/v2/pipeline` } });
+      }),
+      () => new Response(endless(), { headers: { "content-type": "application/json" } }),
+      () => new Response(endless(), { status: 500 }),
+    ];
+    for (const refuse of answers) {
+      await using server = new HranaServer({ file: `${path}.server`, token: "another", refuse });
+      const error = await assertRejects(
+        () => collect({ path, sessionId: SESSION, url: server.url, authToken: TOKEN }),
+        SbxError,
+      );
+      assertEquals(error.code, "ledger.collector.unavailable");
+      assert(!Deno.inspect(error).includes("all of it was read"));
+    }
+    assertEquals(other.served, { good: 0, refused: 0 });
+  }));
+
 Deno.test("a ledger that is damaged is not the server's fault, and is not sent forever", () =>
   withLedgerPath(async (path) => {
     await writeDecisions(path, 3);
