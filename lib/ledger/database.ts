@@ -57,13 +57,15 @@ const CODES: Record<number, string> = {
   4874: "SQLITE_IOERR_SHMSIZE",
 };
 const PRIMARY = 0xff;
+/** Result code of any other error, of functions too. */
+const GENERIC = 1;
 
-/** Texts of failures that come without a number: Deno gives none for `exec` and for opening a file. */
+/** Texts of failures that come without a number of their own: Deno gives none for `exec` and for opening a file. */
 const TEXTS: [RegExp, string][] = [
   [/^database (?:table |schema )?is locked/, "SQLITE_BUSY"],
   [/^attempt to write a readonly database/, "SQLITE_READONLY"],
   [/^disk I\/O error/, "SQLITE_IOERR"],
-  [/^database disk image is malformed|^malformed database schema/, "SQLITE_CORRUPT"],
+  [/^database disk image is malformed|^malformed (?:database schema|JSON)/, "SQLITE_CORRUPT"],
   [/^database or disk is full/, "SQLITE_FULL"],
   [/^unable to open database file/, "SQLITE_CANTOPEN"],
   [/^access permission denied/, "SQLITE_PERM"],
@@ -84,7 +86,9 @@ const OUT_OF_RANGE = "ERR_OUT_OF_RANGE";
 function codeOf({ code, errcode, message }: Failure): string {
   // sbx writes no such numbers.
   if (code === OUT_OF_RANGE) return "SQLITE_CORRUPT";
-  if (errcode !== undefined) return CODES[errcode] ?? CODES[errcode & PRIMARY] ?? "SQLITE_ERROR";
+  if (errcode !== undefined && errcode !== GENERIC) {
+    return CODES[errcode] ?? CODES[errcode & PRIMARY] ?? "SQLITE_ERROR";
+  }
   return TEXTS.find(([text]) => text.test(message))?.[1] ?? "SQLITE_ERROR";
 }
 

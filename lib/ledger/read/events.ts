@@ -239,12 +239,14 @@ type StoredOutcome = LedgerOutcome & { number: number };
  * Parses the columns of an event and of its outcome.
  *
  * @returns the event with the response of the outcome, and the outcome
+ * @throws {SyntaxError} a text is damaged
  */
 export function parseEvent(
   eventText: string,
   outcomeText: string | null,
 ): { event: Event; outcome?: StoredOutcome } {
   const event = JSON.parse(eventText) as Event;
+  if (!event?.common) throw new SyntaxError("the JSON is no event");
   if (outcomeText === null) return { event };
   const outcome = JSON.parse(outcomeText) as StoredOutcome;
   const family = familyOf(event.common.event_type);
