@@ -1,7 +1,12 @@
 import type { Hono } from "hono";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { policyRoutes, reportRoutes, sessionRoutes } from "../../../lib/client/api/mod.ts";
+import {
+  policyRoutes,
+  reportRoutes,
+  sessionRoutes,
+  type SignedCertificate,
+} from "../../../lib/client/api/mod.ts";
 import {
   asksAcross,
   chooseSessions,
@@ -96,6 +101,13 @@ export function routeAcross(
         checkSeal: (seal) => checkSeal(seal, key ? [key] : [], false),
       })
     );
+  });
+  handle(app, sessionRoutes.certificate, async ({ params }): Promise<SignedCertificate> => {
+    // Loaded late: the service starts without it.
+    const { certifySession } = await import("../../../lib/lab/certify/mod.ts");
+    const ledger = await findLedger(params.id);
+    const { text } = await inTurn(() => certifySession(home, ledger));
+    return JSON.parse(text);
   });
   handle(app, sessionRoutes.verify, async ({ params }) => {
     const ledger = await findLedger(params.id);

@@ -3,7 +3,6 @@ import {
   type CostReport,
   policyRoutes,
   sessionRoutes,
-  type SignedCertificate,
   vmRoutes,
   type WhyResult,
 } from "../../../lib/client/api/mod.ts";
@@ -59,12 +58,6 @@ export function routeRecords(
       );
     },
   );
-  handle(app, sessionRoutes.certificate, async ({ params }): Promise<SignedCertificate> => {
-    // Loaded late: the service starts without it.
-    const { certifySession } = await import("../../../lib/lab/certify/mod.ts");
-    const { text } = await certifySession(service.home, await findLedger(params.id));
-    return JSON.parse(text);
-  });
   handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
     const { PRICES_NOTE } = await import("../../../lib/network/model/mod.ts");
     const models = await readCosts(await findLedger(params.id));

@@ -276,3 +276,24 @@ Deno.test("the overview has a bounded number of steps of all VMs together", () =
     const refused = await assertRejects(() => overviewOf(chosen, ids, terms, 5), SbxError);
     assertEquals(refused.code, "request.invalid");
   }));
+
+Deno.test("certificates are made one after another: each reads a whole record", () => {
+  // The first is long, so that the others would be made before it.
+  const specs = [3000, 1, 1].map((events, at) => ({ name: `vm-${at}`, times: Array(events).fill(0) }));
+  return withSessions(specs, async (home, sessions) => {
+    const app = new Hono();
+    routeAcross(app, {
+      home,
+      registry: { all: () => [] },
+      sessions: { list: () => Promise.resolve(sessions) },
+      triage: { list: () => Promise.resolve([]) },
+    }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
+    const made: string[] = [];
+    await Promise.all(sessions.map(async ({ id, name }) => {
+      const response = await app.request(`/sessions/${id}/certificate`);
+      await response.body?.cancel();
+      made.push(`${name} ${response.status}`);
+    }));
+    assertEquals(made, ["vm-0 200", "vm-1 200", "vm-2 200"]);
+  });
+});
