@@ -17,6 +17,7 @@ const NAMED = /const (\w*(?:DEADLINE|TIMEOUT)_(?:MS|SECS)) = ([^;]+);/g;
 /** Limits that a slow machine does not change, and why. */
 const FIXED: Record<string, string> = {
   "lib/client/api/vm.ts EXEC_TIMEOUT_MAX_SECS": "largest value of a request",
+  "lib/service/record/waiting.ts READ_APART_MS": "pause between reads, not a limit of one",
   "cmd/sbx/vm/program.ts TIMEOUT_MAX_SECS": "largest value of an option",
   "cmd/mcp/tools/program.ts TIMEOUT_SECS": "value of a request that names none",
 };
