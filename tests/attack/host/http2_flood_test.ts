@@ -232,6 +232,27 @@ Deno.test("fields that imitate the framing of HTTP/1.1 are dropped", async () =>
   });
 });
 
+Deno.test("a window of 0 holds no answer and no upstream for longer than a client may be idle", async (t) => {
+  const answers = [["short", 100], ["long", 100_000]] as const;
+  for (const [name, length] of answers) {
+    await t.step(name, async () => {
+      const upstream = fixedUpstream(
+        `HTTP/1.1 200 OK\r\ncontent-length: ${length}\r\n\r\n${"x".repeat(length)}`,
+      );
+      await using net = await TestNet.open({
+        target: () => upstream.target,
+        timeouts: { body: 300, keepAlive: 2000 },
+      });
+      using client = await RawHttp2.open(net, [h2.settingsFrame([[h2.INITIAL_WINDOW_SIZE, 0]])]);
+      await client.send(h2Request());
+      const { status, reset: code, closed } = await client.end();
+      assertEquals([status, code, closed], [200, h2.CANCEL, undefined]);
+      await net.idle();
+      upstream.close();
+    });
+  }
+});
+
 Deno.test("a VM cannot hold more memory than its connections of HTTP/2 may have", async () => {
   await attacked(async (first, net) => {
     const clients = [first];

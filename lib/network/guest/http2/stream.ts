@@ -42,6 +42,8 @@ export class GuestStream implements h2.PeerStream {
   /** `bytes` that the guest may still send */
   #granted = GUEST_STREAM_WINDOW;
   #received: boolean;
+  /** writes under way */
+  #sending = 0;
   #fault?: MessageFault;
 
   constructor(
@@ -161,13 +163,15 @@ export class GuestStream implements h2.PeerStream {
 
   async #send(send: () => Promise<void>): Promise<void> {
     if (!this.isOpen) throw new ClientLost(new ConnectionLost("reset the stream"));
+    this.#sending++;
     try {
       await send();
       this.#session.countSent();
     } catch (cause) {
       throw new ClientLost(cause);
     } finally {
-      this.#writing.off();
+      // Others may wait for a window.
+      if (--this.#sending === 0) this.#writing.off();
     }
   }
 
