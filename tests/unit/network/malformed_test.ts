@@ -61,6 +61,7 @@ Deno.test("ambiguous requests are refused with 400 and an event", async (t) => {
     ["another scheme in the target", `GET https://${HOST}/ HTTP/1.1\r\n${H}\r\n`, "another scheme"],
     ["a tunnel", `CONNECT ${HOST}:443 HTTP/1.1\r\n${H}\r\n`, "a CONNECT request"],
     ["a fragment", `GET /#a HTTP/1.1\r\n${H}\r\n`, "fragment"],
+    ["HTTP/2 without its handshake", `PRI * HTTP/2.0\r\n${H}\r\n`, "version"],
     ["four parts", `GET / a HTTP/1.1\r\n${H}\r\n`, "three parts"],
     ["too many fields", `GET / HTTP/1.1\r\n${H}${"X: 1\r\n".repeat(300)}\r\n`, "200 header fields"],
     ["too long", `GET / HTTP/1.1\r\n${H}X: ${"a".repeat(70_000)}\r\n\r\n`, "longer than 65536"],
