@@ -236,7 +236,8 @@ function process(event: Event): Need | undefined {
   const { activity } = event.process;
   if (event.common.labels.repository !== undefined) {
     return {
-      slug: slug("run", "repositories"),
+      // Rules of one priority go by id: before a shell's with any arguments, which would allow these programs, too.
+      slug: slug("run", "by-sbx"),
       label: "programs of sbx push, diff and pull",
       tests: ['process.activity.operation == "exec"', OWN_PROGRAMS],
       value: "",

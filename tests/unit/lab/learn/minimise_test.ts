@@ -1,5 +1,5 @@
 /** The smallest set of rules with which commands pass. */
-import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { LabEvent } from "../../../../lib/lab/mod.ts";
 import {
@@ -120,6 +120,18 @@ Deno.test("what no trial can begin with is refused, with its reason", async () =
     assertEquals(code, "learn.not_repeatable");
     assertStringIncludes(message, words);
   }
+});
+
+Deno.test("sbx's own programs have their rule before that of a shell with any arguments", async () => {
+  const commands = Array.from({ length: 200 }, (_, at) => ran(["/bin/sh", "-c", `make ${at}`], 0)).flat();
+  const own = ran(["/bin/sh", "-c", "CLONE", "sbx-repository", "a"], 0, { repository: "bring" });
+  const { rules } = await learnProfile({
+    id: "new",
+    base: codeProfile(),
+    sessions: () => [{ id: "s", events: [...own, ...commands] }],
+  });
+  assert(rules.some(({ also }) => also.includes("any arguments")));
+  assertEquals(rules.map(({ witness_allowed }) => witness_allowed), rules.map(() => true));
 });
 
 Deno.test("a learned profile lets another push in, and no other shell of the host", async () => {
