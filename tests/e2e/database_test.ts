@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { packProgram } from "../helper/guest_program.ts";
 import { MariaDbServer } from "../helper/mariadb.ts";
 import { PostgresServer } from "../helper/postgres.ts";
 import { RedisServer } from "../helper/redis.ts";
@@ -15,6 +16,12 @@ name = "databases are for reading"
 action = "block"
 match = 'has(db.request) && db.request.kind in ["ddl", "admin"]'
 `;
+
+/** psql itself: the one of the search path is a script. */
+async function psqlPath(): Promise<string> {
+  const { stdout } = await runChild("sh", { args: ["-c", "ls /usr/lib/postgresql/*/bin/psql | tail -n 1"] });
+  return new TextDecoder().decode(stdout).trim();
+}
 
 Deno.test("a VM uses databases whose passwords stay on the host", async () => {
   await using postgres = await PostgresServer.start();
@@ -72,6 +79,36 @@ Deno.test("a VM uses databases whose passwords stay on the host", async () => {
     assertEquals([one, two], [[{ a: 1 }], [{ a: 2 }]]);
     assertEquals(refused.code, "42501");
     assertStringIncludes(refused.error, '(rule "reads")');
+    // Debian's own psql, whose package the image does not have.
+    const [host, port] = places.postgres.split(":");
+    const folder = join(sbx.home, "psql");
+    const psql = await packProgram(await psqlPath(), folder, "/tmp/psql");
+    await sbx.ok("cp", folder, "dev:/tmp/psql");
+    const ask = (statement: string) =>
+      sbx.cli(
+        "exec",
+        "dev",
+        "--",
+        ...psql,
+        "-X",
+        "-At",
+        "-h",
+        host,
+        "-p",
+        port,
+        "-U",
+        "app",
+        "app",
+        "-c",
+        statement,
+      );
+    assertEquals((await ask("SELECT 5")).stdout, "5\n");
+    const blocked = await ask("CREATE TABLE t (a int)");
+    assertEquals(blocked.code, 1);
+    assertStringIncludes(
+      blocked.stderr,
+      'ERROR:  blocked by policy: databases are for reading (rule "reads")',
+    );
     const [three, denied, four] = await run(
       "mysql",
       "SELECT 3 AS a",
