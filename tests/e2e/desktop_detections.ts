@@ -33,7 +33,7 @@ export async function detectionSteps(t: Deno.TestContext, { sbx, desktop }: Desk
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
     assertEquals(await desktop.violations(), []);
     await page.getByRole("button", { name: "Test on every event" }).click();
-    await page.getByText(/^[1-9]\d* events tested, [1-9]\d* match(es)?$/).waitFor();
+    await page.getByText(/^[1-9][\d,]* events tested, [1-9]\d* match(es)?$/).waitFor();
     await page.getByRole("row", { name: /http\.request\.host = "asked\.example"/ }).first().waitFor();
     await page.getByRole("button", { name: "Turn on", exact: true }).click();
     const more = page.getByRole("button", { name: /^More for .*asked-site/ });

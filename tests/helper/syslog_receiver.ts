@@ -1,8 +1,12 @@
 /** Debian's rsyslog and syslog-ng over TLS on loopback, each in a folder of its own. */
 import { assert } from "@std/assert";
 import { join } from "node:path";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import { runChild } from "./child.ts";
 import { fromRoot } from "./repo.ts";
+
+/** Longest wait for messages, in `ms`: a receiver may end a connection without its messages. */
+const MESSAGES_MS = 120_000;
 
 export const RECEIVERS = ["rsyslog", "syslog-ng"] as const;
 
@@ -115,10 +119,14 @@ export class SyslogReceiver implements AsyncDisposable {
 
   /** Waits until it has written a message that passes. @returns all messages that it has written */
   async messages(isThere: (messages: Received[]) => boolean): Promise<Received[]> {
+    const end = Date.now() + timeLimit(MESSAGES_MS);
     for (;;) {
       const text = await Deno.readTextFile(join(this.#dir, "out")).catch(() => "");
       const messages = text.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Received);
       if (isThere(messages)) return messages;
+      if (Date.now() > end) {
+        throw new Error(`the receiver has ${messages.length} messages, and gets no others`);
+      }
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
   }
