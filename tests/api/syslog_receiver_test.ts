@@ -30,7 +30,8 @@ class Cutter implements AsyncDisposable {
     for await (const from of this.#listener) {
       const to = await Deno.connect({ hostname: "127.0.0.1", port }).catch(() => from.close());
       if (!to) continue;
-      const back = to.readable.pipeTo(from.writable);
+      // Ends are passed on one at a time: a connection that is closed with unread bytes takes those on their way with it.
+      const back = to.readable.pipeTo(from.writable, { preventClose: true }).then(() => from.closeWrite());
       let bytes = 0;
       const count = new TransformStream<Uint8Array, Uint8Array>({
         transform: async (chunk, controller) => {
@@ -42,8 +43,17 @@ class Cutter implements AsyncDisposable {
           await cut();
         },
       });
+      const forth = from.readable.pipeThrough(count).pipeTo(to.writable, { preventClose: true })
+        .then(() => to.closeWrite());
       // Either end may be gone.
-      await Promise.allSettled([back, from.readable.pipeThrough(count).pipeTo(to.writable)]);
+      await Promise.allSettled([back, forth]);
+      for (const connection of [from, to]) {
+        try {
+          connection.close();
+        } catch {
+          // Its stream closed it.
+        }
+      }
     }
   }
 
