@@ -4,7 +4,8 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { Provider } from "oidc-provider";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import { readAsked, type Reader, readReaderFile, serveReader } from "../../lib/fleet/reader/mod.ts";
+import { readAsked, readReaderFile, serveReader } from "../../lib/fleet/reader/mod.ts";
+import type { FleetServer } from "../../lib/fleet/receive/mod.ts";
 import { openRecords, writeTables } from "../../lib/fleet/table/mod.ts";
 import { record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../helper/fleet.ts";
 
@@ -112,7 +113,7 @@ class World implements AsyncDisposable {
   private constructor(
     readonly fleet: TestFleet,
     readonly idp: Idp,
-    readonly reader: Reader,
+    readonly reader: FleetServer,
     readonly url: string,
   ) {}
 

@@ -1,13 +1,10 @@
 /** `sbx-admin fleet reader` and `asked`: who may read a store, and who asked what. */
-import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { sinkAuthorization } from "../../../lib/credential/mod.ts";
-import { PROGRAM } from "../program.ts";
-
-const PORT_MAX = 65_535;
-const LOOPBACK = "127.0.0.1";
+import { LISTEN_OPTIONS, listenTerms, PORT_MAX } from "./listen.ts";
 
 /** `sbx-admin fleet reader`: questions over a store for accounts of a company, until it is interrupted. */
 export const fleetReader: Command = {
@@ -21,26 +18,13 @@ export const fleetReader: Command = {
   options: [
     { name: "over", value: "RECORDS", about: "tables; default duckdb:// and DIR, or clickhouse://HOST" },
     { name: "credential", value: "REF", about: "stored password for --over" },
-    { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
-    { name: "port", value: "N", about: "port; default any" },
-    { name: "cert", value: "FILE", about: "certificate chain in PEM" },
-    { name: "key", value: "FILE", about: "its private key in PEM" },
+    ...LISTEN_OPTIONS,
   ],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin fleet reader /srv/fleet --port 8444 --host 0.0.0.0 --cert fleet.pem --key fleet.key"],
   async run(args) {
     const [dir] = args.words;
-    const [cert, key] = [args.text("cert"), args.text("key")];
-    const hostname = args.text("host") ?? LOOPBACK;
-    if ((cert === undefined) !== (key === undefined)) {
-      throw usageError({ program: PROGRAM, command: fleetReader }, "--cert and --key belong together");
-    }
-    if (cert === undefined && !/^(127\.|::1$|localhost$)/.test(hostname)) {
-      throw usageError(
-        { program: PROGRAM, command: fleetReader },
-        `--host ${hostname} needs --cert and --key`,
-      );
-    }
+    const { hostname, files } = listenTerms(args, fleetReader);
     const port = args.number("port", { min: 1, max: PORT_MAX }) ?? 0;
     const [{ readClientSecret, readReaderFile, serveReader }, { openRecords }, { useNetworkOf }] =
       await Promise.all([
@@ -68,9 +52,10 @@ export const fleetReader: Command = {
     };
     // Refused here, and not by each question.
     await (await open())[Symbol.asyncDispose]();
-    const tls = cert !== undefined && key !== undefined
-      ? { cert: await Deno.readTextFile(cert), key: await Deno.readTextFile(key) }
-      : undefined;
+    const tls = files && {
+      cert: await Deno.readTextFile(files.cert),
+      key: await Deno.readTextFile(files.key),
+    };
     const reader = await serveReader({
       dir,
       config,

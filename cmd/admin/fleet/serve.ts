@@ -6,6 +6,7 @@ import { sinkAuthorization } from "../../../lib/credential/mod.ts";
 import { openSource } from "../../../lib/fleet/pull/mod.ts";
 import { Receiver, serveFleet } from "../../../lib/fleet/receive/mod.ts";
 import { PROGRAM } from "../program.ts";
+import { LISTEN_OPTIONS, listenTerms, PORT_MAX } from "./listen.ts";
 import { log } from "../../../lib/base/log/mod.ts";
 import { selfCommand } from "../../../lib/base/spawn/mod.ts";
 import { pause } from "../../../lib/base/time/mod.ts";
@@ -80,8 +81,6 @@ function isError(stdout: Uint8Array): boolean {
   }
 }
 
-const PORT_MAX = 65_535;
-const LOOPBACK = "127.0.0.1";
 /** Most seconds between two tables: a day. */
 const SECONDS_MAX = 86_400;
 
@@ -122,25 +121,12 @@ export const fleetServe: Command = {
       about: "stored token, or password with --sink-user, for --sink",
     },
     { name: "sink-user", value: "NAME", about: "user of that password" },
-    { name: "host", value: "ADDRESS", about: `address to listen on; default ${LOOPBACK}` },
-    { name: "port", value: "N", about: "port; default any" },
-    { name: "cert", value: "FILE", about: "certificate chain in PEM" },
-    { name: "key", value: "FILE", about: "its private key in PEM" },
+    ...LISTEN_OPTIONS,
   ],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin fleet serve /srv/fleet --port 8443 --host 0.0.0.0 --cert fleet.pem --key fleet.key"],
   async run(args) {
-    const [cert, key] = [args.text("cert"), args.text("key")];
-    const hostname = args.text("host") ?? LOOPBACK;
-    if ((cert === undefined) !== (key === undefined)) {
-      throw usageError({ program: PROGRAM, command: fleetServe }, "--cert and --key belong together");
-    }
-    if (cert === undefined && !/^(127\.|::1$|localhost$)/.test(hostname)) {
-      throw usageError(
-        { program: PROGRAM, command: fleetServe },
-        `--host ${hostname} needs --cert and --key`,
-      );
-    }
+    const { hostname, files } = listenTerms(args, fleetServe);
     const [seconds, packs] = [args.number("tables", { min: 1, max: SECONDS_MAX }), args.text("packs")];
     // Refused here, and not by each hunt.
     sinceOf(args);
@@ -158,7 +144,7 @@ export const fleetServe: Command = {
         "--sink needs --packs FOLDER, and its credential --sink",
       );
     }
-    const tls = cert === undefined ? undefined : { cert: await read(cert), key: await read(key!) };
+    const tls = files && { cert: await read(files.cert), key: await read(files.key) };
     // Refused before anything is made or listens.
     const from = args.text("from");
     const pull = from === undefined

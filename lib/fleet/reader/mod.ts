@@ -9,4 +9,4 @@ export {
   type Rights,
   rightsOf,
 } from "./config.ts";
-export { type Reader, serveReader } from "./server.ts";
+export { serveReader } from "./server.ts";

@@ -1,11 +1,10 @@
 /** HTTP of the read-only service: logins, questions, and the log of them. Bodies and browsers may be hostile. */
-import { join } from "node:path";
 import { z } from "zod";
 import { asSbxError, errorBody, ignore, SbxError, statusOf } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { ANSWER_ROWS, ask, type Asked as AskedWhere, findQuestion, QUESTIONS } from "../question/mod.ts";
-import { Front, listMachines } from "../receive/mod.ts";
+import { type FleetServer, listMachines, type Place, serveBehindFront } from "../receive/mod.ts";
 import { Accounts } from "./accounts.ts";
 import { type Asked, AskedLog, readAsked } from "./asked.ts";
 import { type Account, type ReaderFile, type Rights, rightsOf } from "./config.ts";
@@ -23,23 +22,14 @@ const Question = z.strictObject({
   days: z.int().min(1).max(36_500).default(DAYS),
 });
 
-export interface ReaderOptions {
+export interface ReaderOptions extends Place {
   /** the store */
   dir: string;
   config: ReaderFile;
   /** secret of the client at the provider */
   secret?: string;
-  hostname: string;
-  port: number;
-  tls?: { cert: string; key: string };
   /** opens the tables for one question */
   open(): Promise<AsyncDisposable & Pick<AskedWhere, "engine" | "table">>;
-}
-
-/** A service that listens. */
-export interface Reader {
-  readonly addr: Deno.NetAddr;
-  shutdown(): Promise<void>;
 }
 
 /** Who asks, and with which rights. */
@@ -49,34 +39,9 @@ interface Visitor {
 }
 
 /** Serves until it is shut down. */
-export async function serveReader(options: ReaderOptions): Promise<Reader> {
-  const { hostname, port, tls } = options;
+export async function serveReader(options: ReaderOptions): Promise<FleetServer> {
   const site = new Site(options);
-  const folder = await Deno.makeTempDir({ prefix: "sbx-reader-" });
-  const path = join(folder, "http.sock");
-  const server = Deno.serve({ path, onListen() {} }, (request) => site.answer(request));
-  let front: Front;
-  try {
-    front = new Front(
-      tls
-        ? Deno.listenTls({ hostname, port, ...tls, alpnProtocols: ["http/1.1"] })
-        : Deno.listen({ hostname, port }),
-      path,
-    );
-  } catch (error) {
-    await server.shutdown();
-    await Deno.remove(folder, { recursive: true });
-    throw error;
-  }
-  return {
-    addr: front.addr,
-    async shutdown() {
-      front.close();
-      await server.shutdown();
-      front.end();
-      await Deno.remove(folder, { recursive: true }).catch(ignore("an empty temporary folder stays"));
-    },
-  };
+  return await serveBehindFront(options, (request) => site.answer(request));
 }
 
 class Site {

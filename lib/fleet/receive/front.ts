@@ -3,6 +3,7 @@
  * counted, and when all places are taken, the one that has waited longest for an answer is closed. A sender
  * that only holds connections open locks no one out.
  */
+import { join } from "node:path";
 import { ignore } from "../../base/error/mod.ts";
 import { acceptAll } from "../../base/accept/mod.ts";
 import { addressBytes, formatAddress } from "../../base/address/mod.ts";
@@ -29,6 +30,59 @@ interface Passage {
   /** when a byte last went either way */
   movedAt: number;
   end(): void;
+}
+
+/** Where a server listens; without `tls` in plain text. */
+export interface Place {
+  hostname: string;
+  port: number;
+  tls?: { cert: string; key: string };
+}
+
+/** A server that listens. */
+export interface FleetServer {
+  readonly addr: Deno.NetAddr;
+  readonly finished: Promise<void>;
+  /** Takes no more requests, and resolves when the accepted ones are answered. */
+  shutdown(): Promise<void>;
+}
+
+/** Serves HTTP behind a {@linkcode Front} until it is shut down: only this user's programs reach the server itself. */
+export async function serveBehindFront(
+  { hostname, port, tls }: Place,
+  answer: (request: Request) => Response | Promise<Response>,
+): Promise<FleetServer> {
+  const folder = await Deno.makeTempDir({ prefix: "sbx-fleet-" });
+  const path = join(folder, "http.sock");
+  const server = Deno.serve({ path, onListen() {} }, answer);
+  let front: Front;
+  try {
+    front = new Front(
+      tls
+        ? Deno.listenTls({ hostname, port, ...tls, alpnProtocols: ["http/1.1"] })
+        : Deno.listen({ hostname, port }),
+      path,
+    );
+  } catch (error) {
+    await server.shutdown();
+    await Deno.remove(folder, { recursive: true });
+    throw error;
+  }
+  const finished = server.finished.then(async () => {
+    front.end();
+    await Deno.remove(folder, { recursive: true }).catch(
+      ignore("an empty folder of the system's temporary ones stays"),
+    );
+  });
+  return {
+    addr: front.addr,
+    finished,
+    shutdown: async () => {
+      front.close();
+      await server.shutdown();
+      await finished;
+    },
+  };
 }
 
 /** Passes connections of a listener on to a Unix socket. */

@@ -21,5 +21,5 @@ export {
   type MachineCheck,
   type SessionCheck,
 } from "./check.ts";
-export { type FleetServer, serveFleet, type ServeOptions, signerOf } from "./server.ts";
-export { Front } from "./front.ts";
+export { serveFleet, type ServeOptions, signerOf } from "./server.ts";
+export { type FleetServer, type Place, serveBehindFront } from "./front.ts";

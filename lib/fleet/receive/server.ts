@@ -8,7 +8,7 @@ import { asSbxError, errorBody, ignore, SbxError, statusOf } from "../../base/er
 import { log } from "../../base/log/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
 import { openUpload, type Upload } from "../ship/mod.ts";
-import { Front } from "./front.ts";
+import { type FleetServer, type Place, serveBehindFront } from "./front.ts";
 import { enrol, enrolHome, type Machine } from "./machines.ts";
 import { Receiver } from "./receiver.ts";
 import { Blake3 } from "../../base/hash/mod.ts";
@@ -35,29 +35,18 @@ const ENROL_MS = timeLimit(10_000);
  */
 const ENROL_FAILURES_MAX = 20;
 
-export interface ServeOptions {
+export interface ServeOptions extends Place {
   /** the store's folder */
   dir: string;
-  hostname: string;
-  port: number;
-  tls?: { cert: string; key: string };
   /** the store's receiver; absent: a new one */
   receiver?: Receiver;
   /** called after a segment was kept */
   onKept?(events: number): void;
 }
 
-/** A receiver that listens. */
-export interface FleetServer {
-  readonly addr: Deno.NetAddr;
-  readonly finished: Promise<void>;
-  /** Takes no more requests, and resolves when the accepted ones are answered. */
-  shutdown(): Promise<void>;
-}
-
 /** Serves until it is shut down. */
 export async function serveFleet(
-  { dir, hostname, port, tls, receiver = new Receiver(dir), onKept }: ServeOptions,
+  { dir, receiver = new Receiver(dir), onKept, ...place }: ServeOptions,
 ): Promise<FleetServer> {
   const failures = { minute: 0, count: 0 };
   const intake = await Intake.open(dir);
@@ -119,10 +108,7 @@ export async function serveFleet(
     "POST /v1/homes": (request) => enrolling(request, (body) => enrolHome(dir, body)),
     "GET /healthz": () => Promise.resolve(new Response("ok\n")),
   };
-  // Only this user's programs reach the server behind the port.
-  const folder = await Deno.makeTempDir({ prefix: "sbx-fleet-" });
-  const path = join(folder, "http.sock");
-  const server = Deno.serve({ path, onListen() {} }, async (request) => {
+  return await serveBehindFront(place, async (request) => {
     const { pathname } = new URL(request.url);
     try {
       const route = routes[`${request.method} ${pathname}`];
@@ -139,34 +125,6 @@ export async function serveFleet(
       });
     }
   });
-  let front: Front;
-  try {
-    front = new Front(
-      tls
-        ? Deno.listenTls({ hostname, port, ...tls, alpnProtocols: ["http/1.1"] })
-        : Deno.listen({ hostname, port }),
-      path,
-    );
-  } catch (error) {
-    await server.shutdown();
-    await Deno.remove(folder, { recursive: true });
-    throw error;
-  }
-  const finished = server.finished.then(async () => {
-    front.end();
-    await Deno.remove(folder, { recursive: true }).catch(
-      ignore("an empty folder of the system's temporary ones stays"),
-    );
-  });
-  return {
-    addr: front.addr,
-    finished,
-    shutdown: async () => {
-      front.close();
-      await server.shutdown();
-      await finished;
-    },
-  };
 }
 
 /** Machine that signed an envelope, by its own claim. @throws {SbxError} `fleet.report.invalid` */
