@@ -14,7 +14,7 @@ export interface Query {
   args: SqlValue[];
 }
 
-/** What readers need of a database: a file here, or a server of libSQL. */
+/** A database that readers query: a file here, or a server of libSQL. */
 export interface Client {
   /** Runs one statement. @returns its rows; none for statements without */
   execute(query: string | Query): Promise<{ rows: Row[] }>;

@@ -30,7 +30,7 @@ function Bar({ ask, others }: { ask: AskView; others: number }) {
   const words = text.inbox;
   const since = useSignal(0);
   const isBusy = useSignal(false);
-  // What appears under a hand, or comes back into sight, is read before it can be answered.
+  // An ask that appears under the pointer, or comes back into view, takes no answer until it can be read.
   useLayoutEffect(() => {
     const restart = () => void (since.value = performance.now());
     restart();

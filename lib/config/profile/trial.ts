@@ -9,7 +9,7 @@ export function newTrialId(): string {
   return `learn-${crypto.randomUUID().slice(0, 8)}`;
 }
 
-/** Whether a VM is of a trial. */
+/** True for the VM of a trial. */
 export function isTrial({ name, profile_id }: { name: string; profile_id: string }): boolean {
   return name === profile_id && TRIAL_ID.test(name);
 }

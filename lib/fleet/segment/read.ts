@@ -152,7 +152,7 @@ class Chains {
   readonly #heads: ChainHeads;
   /** whether the JSON of each row is read */
   readonly #isRead: boolean;
-  /** whether the store may have erased rows: a machine sends no such row */
+  /** erased rows are valid, as in a store; a machine sends none */
   readonly #mayLack: boolean;
 
   constructor(header: SegmentHeader, isRead: boolean, mayLack = false) {

@@ -9,7 +9,7 @@ import { FLEET_LOG_TYPE, signText } from "../../release/signing/mod.ts";
 import { type OpenedSegment, verifyRows } from "./read.ts";
 import { formatLine, type Line, type Redaction } from "./schema.ts";
 
-/** Whether a row is erased; asked once for each row with content, in order. */
+/** True for a row to erase; called once for each row with content, in order. */
 export type RowTest = (line: Exclude<Line, { kind: "erased" }>) => boolean;
 
 /** Rows of each chain. */

@@ -10,7 +10,7 @@ import type { Pack, PackRule } from "./packs.ts";
 
 interface Props {
   pack: Pack;
-  /** whether its rules are shown at first */
+  /** its rules are shown from the start */
   isOpen: boolean;
   onChanged: () => Promise<unknown>;
 }

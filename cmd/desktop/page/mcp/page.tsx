@@ -160,7 +160,7 @@ function LoginButton({ profile, server, onDone }: {
   );
 }
 
-/** How a server comes into a profile: its file is the team's to review, so the page writes none. */
+/** TOML that adds a server to a profile. The team reviews that file, so the page does not write it. */
 function AddServer({ profile }: { profile: string }) {
   const words = text.mcp;
   return (
