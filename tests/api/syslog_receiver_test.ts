@@ -1,5 +1,6 @@
 /** The feed against the syslog daemons of Debian: each event arrives whole, and none is lost when they are killed. */
 import { assertEquals } from "@std/assert";
+import { ignore } from "../../lib/base/error/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
 import { Feed, senderOf } from "../../lib/ledger/feed/mod.ts";
 import { FeedSink } from "../../lib/ledger/feed/schema.ts";
@@ -30,30 +31,18 @@ class Cutter implements AsyncDisposable {
     for await (const from of this.#listener) {
       const to = await Deno.connect({ hostname: "127.0.0.1", port }).catch(() => from.close());
       if (!to) continue;
-      // Ends are passed on one at a time: a connection that is closed with unread bytes takes those on their way with it.
-      const back = to.readable.pipeTo(from.writable, { preventClose: true }).then(() => from.closeWrite());
       let bytes = 0;
-      const count = new TransformStream<Uint8Array, Uint8Array>({
-        transform: async (chunk, controller) => {
-          bytes += chunk.length;
-          controller.enqueue(chunk);
-          const { cut } = this;
-          if (!cut || bytes < CUT_BYTES) return;
-          this.cut = undefined;
-          await cut();
-        },
+      const back = forward(to, from);
+      const forth = forward(from, to, async (chunk) => {
+        bytes += chunk.length;
+        const { cut } = this;
+        if (!cut || bytes < CUT_BYTES) return;
+        this.cut = undefined;
+        await cut();
       });
-      const forth = from.readable.pipeThrough(count).pipeTo(to.writable, { preventClose: true })
-        .then(() => to.closeWrite());
-      // Either end may be gone.
-      await Promise.allSettled([back, forth]);
-      for (const connection of [from, to]) {
-        try {
-          connection.close();
-        } catch {
-          // Its stream closed it.
-        }
-      }
+      // What fails takes both ends with it; what ends leaves the way back open.
+      await Promise.all([back, forth]).catch(ignore("either end may be gone"));
+      for (const end of [from, to]) end.close();
     }
   }
 
@@ -61,6 +50,24 @@ class Cutter implements AsyncDisposable {
     this.#listener.close();
     await this.#serving;
   }
+}
+
+/**
+ * Passes on what one end says, and then its end. Not by its `readable`, which closes the whole connection at the end of
+ * one direction: the receiver's answer to that end is what the feed waits for.
+ */
+async function forward(
+  from: Deno.Conn,
+  to: Deno.Conn,
+  each?: (chunk: Uint8Array) => Promise<void>,
+): Promise<void> {
+  const buffer = new Uint8Array(65_536);
+  for (let length; (length = await from.read(buffer)) !== null;) {
+    const chunk = buffer.subarray(0, length);
+    await each?.(chunk);
+    for (let at = 0; at < length;) at += await to.write(chunk.subarray(at));
+  }
+  await to.closeWrite();
 }
 
 const uidOf = ({ message }: Received): string => JSON.parse(message).metadata.uid;

@@ -67,6 +67,7 @@ export class SyslogReceiver implements AsyncDisposable {
   async start(): Promise<void> {
     const file = (name: string) => join(this.#dir, name);
     const program = join(ROOT, "usr/sbin", this.#kind === "rsyslog" ? "rsyslogd" : "syslog-ng");
+    await this.#dropHalfLine();
     await Deno.writeTextFile(file("conf"), this.#kind === "rsyslog" ? this.#rsyslog() : this.#syslogNg());
     const args = this.#kind === "rsyslog"
       ? ["-n", "-f", file("conf"), "-i", file("pid"), "-M", join(ROOT, LIBRARIES[0], "rsyslog")]
@@ -108,6 +109,14 @@ export class SyslogReceiver implements AsyncDisposable {
     })();
     await Promise.race([ended, listens]);
     ended.catch(() => {/* killed by its test */});
+  }
+
+  /** Removes what a receiver that was killed had written of a line. */
+  async #dropHalfLine(): Promise<void> {
+    const out = join(this.#dir, "out");
+    const text = await Deno.readFile(out).catch(() => new Uint8Array());
+    const end = text.lastIndexOf(0x0a) + 1;
+    if (end < text.length) await Deno.truncate(out, end);
   }
 
   /** Kills it, in the middle of whatever it does. */
