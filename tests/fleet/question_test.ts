@@ -51,6 +51,31 @@ function modelEvent(session_id: string): Event {
   } as unknown as Event;
 }
 
+/** Data carried out in names, and in the arguments of a tool. */
+function lookup(session_id: string, qname: string): Event {
+  return {
+    schema_version: 1,
+    common: eventCommon("dns.query", { session_id }),
+    dns: { request: { qname, qtype: "A", transport: "udp" } },
+  } as unknown as Event;
+}
+
+function toolCall(session_id: string, args: Record<string, unknown>): Event {
+  return {
+    schema_version: 1,
+    common: eventCommon("mcp.tool_call", { session_id }),
+    mcp: {
+      request: {
+        method: "tools/call",
+        server_name: "tracker",
+        tool_name: "comment",
+        namespaced_tool_name: "tracker.comment",
+        arguments: args,
+      },
+    },
+  } as unknown as Event;
+}
+
 interface Places {
   store: string;
   machines: Awaited<ReturnType<typeof listMachines>>;
@@ -169,6 +194,9 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
       },
       { event: credentialEvent(session), decision: allow },
       { event: modelEvent(session), decision: allow },
+      { event: lookup(session, "c2VjcmV0.evil.example.com"), decision: allow },
+      { event: lookup(session, "c2VjcmV1.evil.example.com"), decision: block },
+      { event: toolCall(session, { text: "ü" }), decision: allow },
       {
         event: asked,
         decision: { decision: "ask", rule: { id: "ask-new" } },
@@ -233,7 +261,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
   assertEquals(rows("fetched").length, 2);
   assertEquals(rows("used-credential").length, 2);
   assertEquals(rows("secrets").map(({ host, uses }) => [host, uses]), [["api.github.com", 1]]);
-  assertEquals(rows("blocked").map(({ rule, events }) => [rule, events]), [["no-evil", 1]]);
+  assertEquals(rows("blocked").map(({ rule, events }) => [rule, events]), [["no-evil", 2], ["no-evil", 1]]);
   assertEquals(rows("asks").map(({ rule, asks, mean_s }) => [rule, asks, mean_s]), [["ask-new", 2, 4]]);
   assertEquals(rows("costs").map(({ team, calls }) => [team, calls]), [["payments", 1], ["search", 1]]);
   assertEquals(rows("findings").map(({ rule, severity, findings }) => [rule, severity, findings]), [[
@@ -241,7 +269,30 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
     "high",
     2,
   ]]);
-  assertEquals(rows("left").some(({ host }) => host === "evil.example.com"), false, "it was blocked");
+  const left = rows("left").map(({ machine, vm, kind, destination, sent, bytes_sent, failed, refused }) => [
+    ...[machine, vm, kind, destination],
+    ...[sent, bytes_sent, failed, refused],
+  ]);
+  const vm = eventCommon("http.request").vm_id;
+  assertEquals(
+    left.toSorted(),
+    [
+      ["laptop-2", vm, "dns", "example.com", 1, 25, 0, 1],
+      ["laptop-2", vm, "http", "api.example.com", 1, 0, 0, 0],
+      ["laptop-2", vm, "http", "evil.example.com", 0, 0, 0, 1],
+      ["laptop-2", vm, "http", "new.example.com", 1, 0, 0, 0],
+      ["laptop-2", vm, "mcp", "tracker", 1, 0, 0, 0],
+      ["laptop-2", vm, "model", "anthropic m-1", 1, 0, 0, 0],
+    ],
+  );
+  assertEquals(rows("egress").find(({ kind }) => kind === "mcp"), {
+    ...rows("egress").find(({ kind }) => kind === "mcp"),
+    destination: "tracker",
+    sent: 2,
+    bytes_sent: 0,
+    machines: 2,
+    sessions: 2,
+  });
   assertEquals(rows("silent").find(({ machine }) => machine === "laptop-3").events, 0);
   assert(rows("profiles").length === 1);
 });

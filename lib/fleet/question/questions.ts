@@ -16,6 +16,12 @@ interface Writing {
   value: string;
   /** text at a path of a column of JSON */
   json(column: string, path: string): string;
+  /** `bytes` of the JSON at a path of a column */
+  jsonBytes(column: string, path: string): string;
+  /** `bytes` of a text */
+  bytes(text: string): string;
+  /** the first part of a text that a regular expression matches, or an empty text */
+  match(text: string, expression: string): string;
   /** whether a text has the value of the question in it */
   contains(text: string): string;
   /** condition on events: since the beginning of the time asked for */
@@ -41,6 +47,45 @@ const sessions = (condition: (write: Writing) => string) => (write: Writing) =>
 FROM ${write.from("events")} AS e ${NAMED(write)}
 WHERE ${write.since} AND (${condition(write)})
 GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
+
+/**
+ * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report` counts them
+ * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; what a rule blocked, an
+ * ask that ended without an answer, and what the cache of the host answered have sent nothing.
+ */
+const sending = ({ from, since, json, jsonBytes, bytes, match }: Writing, condition: string) =>
+  `SELECT e.machine_id AS machine_id, e.vm_id AS vm, e.session_id AS session_id, e.family AS kind,
+  e.timestamp_unix_ms AS timestamp_unix_ms,
+  CASE e.family WHEN 'http' THEN e.http_request_host
+    WHEN 'dns' THEN coalesce(nullif(${
+    match("e.dns_request_qname", "[^.]+[.][^.]+$")
+  }, ''), e.dns_request_qname)
+    WHEN 'db' THEN e.db_request_host WHEN 'mcp' THEN e.mcp_request_server_name
+    WHEN 'model' THEN concat(coalesce(e.model_request_provider, ''), ' ', coalesce(e.model_request_model, ''))
+    ELSE 'exported file' END AS destination,
+  CASE e.family WHEN 'http' THEN coalesce(e.http_request_bytes, 0)
+    WHEN 'dns' THEN ${bytes("coalesce(e.dns_request_qname, '')")}
+    WHEN 'db' THEN coalesce(e.db_request_bytes, 0)
+    WHEN 'mcp' THEN ${jsonBytes("e.event", "mcp.request.arguments")}
+    WHEN 'file' THEN coalesce(e.file_activity_byte_count, 0) ELSE 0 END AS bytes,
+  CASE WHEN coalesce(o.cached, 0) = 1 THEN 'cached'
+    WHEN coalesce(e.decision, '') = 'block' OR coalesce(e.decision, '') = 'ask' AND coalesce(o.answered, 0) = 0 THEN 'refused'
+    WHEN coalesce(o.failed, 0) = 1 AND coalesce(o.answered, 0) = 0 THEN 'failed' ELSE 'sent' END AS outcome
+FROM ${from("events")} AS e LEFT JOIN (
+  SELECT machine_id, session_id, event_id, max(CASE WHEN has_response THEN 1 ELSE 0 END) AS answered,
+    max(CASE WHEN response_cache_digest IS NULL THEN 0 ELSE 1 END) AS cached,
+    max(CASE WHEN coalesce(${json("outcome", "error")}, '') = '' THEN 0 ELSE 1 END) AS failed
+  FROM ${from("outcomes")} AS ends GROUP BY machine_id, session_id, event_id
+) AS o ON o.machine_id = e.machine_id AND o.session_id = e.session_id AND o.event_id = e.event_id
+WHERE ${since} AND ${condition} AND (e.family IN ('http', 'dns', 'db', 'model')
+  OR e.family = 'mcp' AND e.mcp_request_method = 'tools/call' OR e.file_activity_operation = 'export')`;
+
+const of = (outcome: string, value: string) =>
+  `sum(CASE WHEN e.outcome = '${outcome}' THEN ${value} ELSE 0 END)`;
+const SENT = `${of("sent", "1")} AS sent, ${of("sent", "e.bytes")} AS bytes_sent, ${
+  of("failed", "1")
+} AS failed,
+  ${of("refused", "1")} AS refused`;
 
 export const QUESTIONS: readonly Question[] = [
   {
@@ -92,24 +137,22 @@ GROUP BY provider, ref, host, outcome ORDER BY uses DESC, ref, host`,
   },
   {
     name: "egress",
-    about: "bytes that left, by destination",
+    about: "what left, by kind and destination",
     sql: (write) =>
-      `SELECT e.http_request_host AS host, count(*) AS requests, sum(coalesce(e.http_request_bytes, 0)) AS bytes_sent,
+      `SELECT e.kind AS kind, e.destination AS destination, ${SENT}, count(DISTINCT e.machine_id) AS machines,
   count(DISTINCT e.session_id) AS sessions, ${SEEN}
-FROM ${write.from("events")} AS e
-WHERE ${write.since} AND e.family = 'http' AND coalesce(e.decision, '') <> 'block'
-GROUP BY e.http_request_host ORDER BY bytes_sent DESC, requests DESC, host`,
+FROM (${sending(write, "1 = 1")}) AS e
+GROUP BY e.kind, e.destination ORDER BY bytes_sent DESC, sent DESC, kind, destination`,
   },
   {
     name: "left",
-    about: "bytes that left from one session, by destination",
+    about: "what left from one session, by kind and destination",
     value: "SESSION",
     sql: (write) =>
-      `SELECT e.http_request_host AS host, e.http_request_method AS method, count(*) AS requests,
-  sum(coalesce(e.http_request_bytes, 0)) AS bytes_sent, ${SEEN}
-FROM ${write.from("events")} AS e
-WHERE ${write.since} AND e.family = 'http' AND e.session_id = ${write.value} AND coalesce(e.decision, '') <> 'block'
-GROUP BY e.http_request_host, e.http_request_method ORDER BY bytes_sent DESC, host, method`,
+      `SELECT coalesce(any_value(m.name), '') AS machine, any_value(e.vm) AS vm, e.kind AS kind,
+  e.destination AS destination, ${SENT}, ${SEEN}
+FROM (${sending(write, `e.session_id = ${write.value}`)}) AS e ${NAMED(write)}
+GROUP BY e.machine_id, e.kind, e.destination ORDER BY bytes_sent DESC, sent DESC, kind, destination`,
   },
   {
     name: "blocked",
@@ -183,6 +226,17 @@ function jsonText(dialect: Dialect, column: string, path: string): string {
   return dialect === "duckdb"
     ? `json_extract_string(${column}, '$.${path}')`
     : `JSON_VALUE(assumeNotNull(${column}), '$.${path}')`;
+}
+
+/** Bytes of the JSON at a path of a column, in each dialect. Both write it without spaces. */
+function jsonBytes(dialect: Dialect, column: string, path: string): string {
+  const length = dialect === "duckdb"
+    ? `strlen(CAST(json_extract(${column}, '$.${path}') AS VARCHAR))`
+    : `toInt64(length(JSONExtractRaw(assumeNotNull(${column}), ${
+      path.split(".").map((key) => `'${key}'`).join(", ")
+    })))`;
+  // Two bytes are {}: contents that stayed on the machine, or none.
+  return `coalesce(nullif(${length}, 2), 0)`;
 }
 
 /** Where a question is asked. */
@@ -260,6 +314,10 @@ export function writingOf(
     from,
     value,
     json: (column, path) => jsonText(dialect, column, path),
+    jsonBytes: (column, path) => jsonBytes(dialect, column, path),
+    bytes: (text) => dialect === "duckdb" ? `strlen(${text})` : `toInt64(length(${text}))`,
+    match: (text, expression) =>
+      dialect === "duckdb" ? `regexp_extract(${text}, '${expression}')` : `extract(${text}, '${expression}')`,
     contains: (column) =>
       dialect === "duckdb" ? `contains(${column}, ${value})` : `position(${column}, ${value}) > 0`,
     since: `e.timestamp_unix_ms >= ${since}`,
