@@ -8,3 +8,4 @@ import "./release/mod.ts";
 import "./package/mod.ts";
 import "./fleet/mod.ts";
 import "./ca.ts";
+import "./users.ts";

@@ -24,6 +24,7 @@ const FILES: Record<string, string> = {
   package: "package/mod",
   fleet: "fleet/mod",
   ca: "ca",
+  users: "users",
 };
 
 /** Loads a group. The specifier is computed, as in cmd/sbx/commands.ts; all.ts names the files. */

@@ -69,6 +69,9 @@ for _ in $(seq 600); do [ ! -e /mnt/want-new ] && break; sleep 0.1; done
 apt update
 apt install --only-upgrade sbx
 is "upgraded" "$(sbx version --json | field version)" "$new"
+has "a person's service runs the old program" "$(sbx-admin users restart --user person --dry-run)" "person: "
+has "root restarts it" "$(sbx-admin users restart --user person 2>&1)" "person: restarted "
+is "and it runs the new one" "$(sbx-admin users restart --user person 2>&1)" "no user runs a replaced program"
 is "the VM runs on" "$(sbx exec stays -- cat file)" "kept"
 is "a new VM" "$(sbx run -- echo again)" "again"
 

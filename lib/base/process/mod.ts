@@ -61,3 +61,37 @@ export async function runsReplacedProgram(pid: number): Promise<boolean> {
   const file = await Deno.readLink(`/proc/${pid}/exe`).catch(() => "");
   return file.endsWith(" (deleted)");
 }
+
+/** Processes of one home that run a replaced program. */
+export interface Replaced {
+  uid: number;
+  /** `SBX_HOME` of the processes; absent: the user's own */
+  home?: string;
+  pids: number[];
+}
+
+/** Finds processes of a program whose file was replaced since their start, outside containers: only Linux shows it. */
+export async function replacedProcesses(program: string): Promise<Replaced[]> {
+  const found = new Map<string, Replaced>();
+  if (Deno.build.os !== "linux") return [];
+  const root = await Deno.stat("/");
+  for await (const { name } of Deno.readDir("/proc")) {
+    const pid = Number(name);
+    if (!Number.isSafeInteger(pid) || !await runsReplacedProgram(pid)) continue;
+    try {
+      if (await Deno.readLink(`/proc/${pid}/exe`) !== `${program} (deleted)`) continue;
+      const own = await Deno.stat(`/proc/${pid}/root/`);
+      if (own.dev !== root.dev || own.ino !== root.ino) continue;
+      const uid = (await Deno.stat(`/proc/${pid}`)).uid ?? 0;
+      const home = (await environmentOf(pid))?.get("SBX_HOME");
+      const key = `${uid} ${home ?? ""}`;
+      const entry = found.get(key) ?? { uid, ...(home !== undefined && { home }), pids: [] };
+      entry.pids.push(pid);
+      found.set(key, entry);
+    } catch (error) {
+      // It ended meanwhile.
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    }
+  }
+  return [...found.values()];
+}

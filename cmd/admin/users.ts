@@ -1,0 +1,153 @@
+/** `sbx-admin users`: processes of the users of this machine, for root. */
+import { z } from "zod";
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
+import { asSbxError, ifFound, SbxError } from "../../lib/base/error/mod.ts";
+import { note, plain, print, printJson } from "../../lib/base/print/mod.ts";
+import { replacedProcesses } from "../../lib/base/process/mod.ts";
+import { outputOf } from "../../lib/base/spawn/mod.ts";
+import { count } from "../../lib/base/text/mod.ts";
+import { timeLimit } from "../../lib/base/time/mod.ts";
+import { localUsers } from "../../lib/base/user/mod.ts";
+import { programPath } from "../../lib/publish/update/program/mod.ts";
+
+/** Longest time for one user's processes, in `ms`: VMs are suspended and resumed. */
+const RESTART_MS = timeLimit(600_000);
+/** Most of a problem that is shown, in characters: it comes from a process of the user. */
+const PROBLEM_MAX = 500;
+
+/** What `sbx update restart --json` prints. */
+const Answer = z.object({
+  restarted: z.array(z.string()),
+  left: z.array(z.object({ vm: z.string(), why: z.string() })),
+});
+const Failure = z.object({ error: z.object({ message: z.string() }) });
+
+interface Outcome {
+  user: string;
+  home?: string;
+  pids: number[];
+  restarted: string[];
+  left: string[];
+}
+
+const restart: Command = {
+  name: "users restart",
+  usage: "[--user NAME]... [--stop] [--dry-run] [--json]",
+  summary: "restart processes of all users that still run a replaced program",
+  notes: [
+    "Run it as root after an upgrade. Each user's service, gateway and VMs are restarted as that user, as sbx update restart does.",
+    "VMs are suspended and resumed where this host can do so. Others stay and are named, with the exit code 1, or are restarted with --stop, which ends their programs.",
+  ],
+  options: [
+    { name: "user", value: "NAME", many: true, about: "this user; default all" },
+    { name: "stop", about: "also stop and start VMs that cannot be suspended" },
+    { name: "dry-run", about: "list them, and restart nothing" },
+    JSON_OPTION,
+  ],
+  words: { min: 0, max: 0 },
+  examples: ["sbx-admin users restart --dry-run", "sbx-admin users restart --stop"],
+  run,
+};
+
+export const group: CommandGroup = {
+  name: "users",
+  summary: "processes of the users of this machine",
+  subcommands: [restart],
+};
+
+async function run(args: Arguments): Promise<number> {
+  if (Deno.uid() !== 0) {
+    throw new SbxError("users.denied", "processes of other users are root's to restart", {
+      hint: "run it with sudo; sbx update restart restarts your own",
+    });
+  }
+  const program = await programPath();
+  const users = new Map((await localUsers()).map((user) => [user.uid, user]));
+  users.set(0, { name: "root", uid: 0, gid: 0, home: "/root" });
+  const wanted = args.list("user");
+  for (const name of wanted) {
+    if (![...users.values()].some((user) => user.name === name)) {
+      throw new SbxError("users.not_found", `this machine has no user "${plain(name)}"`, {
+        hint: "sbx-admin users restart --dry-run lists the ones that run a replaced program",
+      });
+    }
+  }
+  const outcomes: Outcome[] = [];
+  for (const { uid, home, pids } of await replacedProcesses(program)) {
+    const user = users.get(uid);
+    if (wanted.length > 0 && !wanted.includes(user?.name ?? "")) continue;
+    const isOwn = home === undefined || home === `${user?.home}/.sbx`;
+    const place = { user: user?.name ?? `uid ${uid}`, ...(!isOwn && { home }), pids };
+    if (args.has("dry-run")) outcomes.push({ ...place, restarted: [], left: [] });
+    else if (!user) {
+      outcomes.push({ ...place, restarted: [], left: ["/etc/passwd has no such user, who can run nothing"] });
+    } else {
+      if (!args.has("json")) note(`sbx-admin: restarting ${user.name}'s`);
+      outcomes.push({ ...place, ...await restartAs(user, program, home, args.has("stop")) });
+    }
+  }
+  if (args.has("json")) await printJson({ users: outcomes });
+  else await show(outcomes, args.has("dry-run"));
+  return outcomes.some(({ left }) => left.length > 0) ? 1 : 0;
+}
+
+async function show(outcomes: readonly Outcome[], isDry: boolean): Promise<void> {
+  if (outcomes.length === 0) await print("no user runs a replaced program");
+  for (const { user, home, pids, restarted, left } of outcomes) {
+    const who = home === undefined ? user : `${user} (${plain(home)})`;
+    if (isDry) await print(`${who}: ${count(pids.length, "process", "processes")}: ${pids.join(", ")}`);
+    else if (restarted.length > 0) {
+      await print(`${who}: restarted ${restarted.map((each) => plain(each)).join(", ")}`);
+    }
+    for (const why of left) note(`sbx-admin: ${who}: ${plain(why)}`);
+  }
+}
+
+/** Runs `sbx update restart` as a user, with that user's groups: VMs may need the one of /dev/kvm. */
+async function restartAs(
+  { name, uid, home: own }: { name: string; uid: number; home: string },
+  program: string,
+  home: string | undefined,
+  mayStop: boolean,
+): Promise<Pick<Outcome, "restarted" | "left">> {
+  const runtime = `/run/user/${uid}`;
+  try {
+    const { stdout, stderr } = await outputOf(
+      new Deno.Command("runuser", {
+        args: ["-u", name, "--", program, "update", "restart", "--json", ...mayStop ? ["--stop"] : []],
+        cwd: "/",
+        clearEnv: true,
+        env: {
+          PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+          HOME: own,
+          USER: name,
+          LOGNAME: name,
+          LANG: "C.UTF-8",
+          ...(home !== undefined && { SBX_HOME: home }),
+          ...(await ifFound(Deno.stat(runtime)) && { XDG_RUNTIME_DIR: runtime }),
+        },
+        stdin: "null",
+        signal: AbortSignal.timeout(RESTART_MS),
+      }),
+    );
+    const text = new TextDecoder().decode(stdout);
+    const answer = Answer.safeParse(parse(text));
+    if (answer.success) {
+      const { restarted, left } = answer.data;
+      return { restarted, left: left.map(({ vm, why }) => `${vm} runs on: ${why}`) };
+    }
+    const failure = Failure.safeParse(parse(text));
+    const said = failure.success ? failure.data.error.message : new TextDecoder().decode(stderr).trim();
+    return { restarted: [], left: [`nothing is restarted: ${said.slice(-PROBLEM_MAX)}`] };
+  } catch (cause) {
+    return { restarted: [], left: [`nothing is restarted: ${asSbxError(cause, "runuser").message}`] };
+  }
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

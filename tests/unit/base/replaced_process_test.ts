@@ -1,0 +1,40 @@
+/** Processes that still run a replaced program, found by their file and home. */
+import { assertEquals } from "@std/assert";
+import { join } from "node:path";
+import { replacedProcesses } from "../../../lib/base/process/mod.ts";
+
+Deno.test("processes of a replaced program are found by home, others are not", async () => {
+  const dir = await Deno.realPath(await Deno.makeTempDir());
+  const program = join(dir, "program"), other = join(dir, "other");
+  const replace = async (path: string) => {
+    await Deno.copyFile(await Deno.realPath("/bin/sleep"), `${path}.new`);
+    await Deno.rename(`${path}.new`, path);
+  };
+  await Promise.all([replace(program), replace(other)]);
+  const start = (path: string, env: Record<string, string>) =>
+    new Deno.Command(path, { args: ["600"], clearEnv: true, env, stdin: "null" }).spawn();
+  const old = [
+    start(program, {}),
+    start(program, {}),
+    start(program, { SBX_HOME: "/srv/ci" }),
+    start(other, {}),
+  ];
+  await Promise.all([replace(program), replace(other)]);
+  const current = start(program, {});
+  try {
+    const found = await replacedProcesses(program);
+    assertEquals(
+      found.map(({ uid, home, pids }) => [uid, home, pids.toSorted()]).toSorted(),
+      [
+        [Deno.uid(), undefined, [old[0].pid, old[1].pid].toSorted()],
+        [Deno.uid(), "/srv/ci", [old[2].pid]],
+      ].toSorted(),
+    );
+  } finally {
+    for (const child of [...old, current]) {
+      child.kill("SIGKILL");
+      await child.status;
+    }
+    await Deno.remove(dir, { recursive: true });
+  }
+});
