@@ -7,7 +7,7 @@ import { memoize } from "../memo/mod.ts";
  * brackets, zones, IPv4 in IPv6.
  */
 export function parseAddress(text: string): Uint8Array | undefined {
-  let host = text.includes(":") ? text : unescape(text);
+  let host = text.includes(":") ? text : decodeEscapes(text);
   if (!/^[\x21-\x7e]*$/.test(host)) host = host.normalize("NFKC").replaceAll("。", ".");
   if (host.startsWith("[") && host.endsWith("]")) host = host.slice(1, -1);
   if (host.includes(":")) return parseV6(host);
@@ -17,7 +17,7 @@ export function parseAddress(text: string): Uint8Array | undefined {
 }
 
 /** Decodes percent escapes, as URL parsers do in hosts. */
-export function unescape(text: string): string {
+export function decodeEscapes(text: string): string {
   if (!text.includes("%")) return text;
   try {
     return decodeURIComponent(text);
@@ -71,13 +71,13 @@ function parseV6(host: string): Uint8Array | undefined {
   return bytes;
 }
 
-/** True for an IPv4 address that is written in IPv6 (`::ffff:192.0.2.1`): a connection to it is one over IPv4. */
+/** True for an IPv4 address written in IPv6 (`::ffff:192.0.2.1`): connections to it use IPv4. */
 function isMapped(bytes: Uint8Array): boolean {
   return bytes.length === 16 && bytes[10] === 255 && bytes[11] === 255 &&
     bytes.subarray(0, 10).every((byte) => byte === 0);
 }
 
-/** The bytes of an address, of one in IPv4 that is written in IPv6 the four of IPv4; `undefined` for a name. */
+/** Bytes of an address: four for IPv4, also if it is written in IPv6; `undefined` for a name. */
 export function addressBytes(text: string): Uint8Array | undefined {
   const bytes = parseAddress(text);
   return bytes && isMapped(bytes) ? bytes.subarray(12) : bytes;
@@ -113,7 +113,7 @@ const DOT = 46, HYPHEN = 45, DIGIT_0 = 48, DIGIT_9 = 57, UNDERSCORE = 95, LETTER
 /** Longest label of a name, in characters (RFC 1035 §2.3.4). */
 const LABEL_MAX = 63;
 
-/** True for a name that is canonical as it stands, as nearly all are: looking at it once takes less than looking it up. */
+/** True for a name that is canonical already, as nearly all are: one scan costs less than a look-up. */
 function isPlainName(text: string): boolean {
   const { length } = text;
   if (length === 0 || length > NAME_MAX) return false;
@@ -153,6 +153,12 @@ const canonicalOfOther = memoize((text: string): string | undefined => {
   if (bytes) return formatAddress(bytes);
   return isHostName(name) && !/(?:^|\.)(?:[0-9]+|0x[0-9a-f]*)$/.test(name) ? name : undefined;
 });
+
+/** Normalizes a host for comparison: lower case, without the root's dot. */
+export function plainHost(host: string): string {
+  const name = host.toLowerCase();
+  return name.endsWith(".") ? name.slice(0, -1) : name;
+}
 
 /** True for an address as programs and kernels write it: dotted decimal or hex groups, and nothing else. */
 export function isAddress(text: string): boolean {

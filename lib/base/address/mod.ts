@@ -6,17 +6,14 @@ export {
   formatAuthority,
   isAddress,
   parseAddress,
+  plainHost,
 } from "./address.ts";
 export {
   HOST_ZONE,
   isHostZone,
-  isInCidr,
-  isPrivateHost,
   METADATA_ADDRESS,
   METADATA_ALIAS,
   METADATA_HOST,
   METADATA_NAME,
-  OwnAddresses,
-  parseCidr,
-  plainHost,
-} from "./network.ts";
+} from "./host_zone.ts";
+export { isInCidr, isPrivateHost, OwnAddresses, parseCidr } from "./network.ts";

@@ -1,6 +1,6 @@
 /** Networks of addresses, and which of them are private. */
 import { memoize } from "../memo/mod.ts";
-import { parseAddress, unescape } from "./address.ts";
+import { decodeEscapes, parseAddress } from "./address.ts";
 
 /** A CIDR network: the first `bits` bits of `bytes`. */
 interface Network {
@@ -85,23 +85,25 @@ const PRIVATE_NETWORKS = [
 ].map((text) => parseCidr(text)!);
 
 /**
- * Services that a cloud offers its own machines at addresses which look public, as the clouds' own pages name them. What other
- * clouds have is link-local (169.254.169.254, of AWS, Google, Oracle and more), shared (100.100.100.200, Alibaba), or unique local.
+ * Services that a cloud offers its own machines at addresses that look public, from the clouds' own pages. Other clouds
+ * use link-local addresses (169.254.169.254: AWS, Google, Oracle), shared ones (100.100.100.200: Alibaba) or unique local
+ * ones, which are private anyway.
  */
 const CLOUD_NETWORKS = [
-  // Azure, "What is IP address 168.63.129.16?": DNS, health probes, and the agent that hands out a machine's certificates.
+  // Azure, "What is IP address 168.63.129.16?": DNS, health probes, and the agent that issues a machine's certificates.
   "168.63.129.16/32",
   // IBM Cloud, "IBM Cloud IP ranges", service network: DNS, time, mirrors, and the endpoints of its services.
   "161.26.0.0/16",
   "166.8.0.0/14",
 ].map((text) => parseCidr(text)!);
 
+/** Names of this machine and of metadata servers. */
 const PRIVATE_NAMES =
   /^(.*\.)?localhost(\.localdomain)?$|^localhost[46](\.localdomain[46])?$|^ip6-(localhost|loopback)$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
 
 /**
- * True for this machine, also at its public addresses, a private, link-local or shared network, or a metadata service: by address
- * in every spelling, and by well-known name, without DNS.
+ * True for this machine, also at its public addresses, a private, link-local or shared network, or a metadata service:
+ * by address in every spelling, and by well-known name, without DNS.
  */
 export function isPrivateHost(host: string): boolean {
   return isAlwaysPrivate(host) || OWN.has(host);
@@ -114,15 +116,15 @@ const isAlwaysPrivate = memoize((host: string): boolean => {
       [...PRIVATE_NETWORKS, ...CLOUD_NETWORKS].some((network) => isWithin(address, network))
     );
   }
-  return PRIVATE_NAMES.test(unescape(host).toLowerCase().replace(/\.$/, ""));
+  return PRIVATE_NAMES.test(decodeEscapes(host).toLowerCase().replace(/\.$/, ""));
 });
 
 /** Age at which the addresses of this machine are read again, in `ms`: a laptop changes networks. */
 const OWN_MAX_AGE_MS = 1000;
 
 /**
- * Shortest prefix of a network of IPv6 that is one's neighbours: that of a link has 64 bits, and behind a shorter one, such as
- * a tunnel's, is much else.
+ * Shortest IPv6 prefix that counts as a link, in bits: a link's prefix has 64, and a much shorter one, such as a tunnel's,
+ * also covers strangers.
  */
 const LINK_BITS_MIN = 56;
 
@@ -133,8 +135,8 @@ interface OwnAddress {
 }
 
 /**
- * Addresses of one machine, as they change, with its neighbours' of IPv6: a printer has a global address there, and nothing but
- * the network's router between it and others. Of IPv4 such neighbours have private addresses.
+ * Addresses of this machine as they change, and of its neighbours on IPv6 links: a printer there has a global address, and
+ * only the network's router protects it. IPv4 neighbours have private addresses.
  */
 export class OwnAddresses {
   readonly #read: () => OwnAddress[];
@@ -167,35 +169,8 @@ function interfaces(): OwnAddress[] {
   try {
     return Deno.networkInterfaces();
   } catch (error) {
-    // A role that gave this up connects through its parent, which looks.
+    // A role that dropped this permission connects through its parent, which checks.
     if (error instanceof Deno.errors.NotCapable) return [];
     throw error;
   }
-}
-
-/** Zone of the names that services of this machine have in VMs (docs/design/contracts/04-profiles.md §4). */
-export const HOST_ZONE = "host.sbx";
-
-/** Name that a cloud's metadata server has in events: the host answers in its place. */
-export const METADATA_HOST = `metadata.${HOST_ZONE}`;
-/** Address of the metadata servers of clouds. */
-export const METADATA_ADDRESS = "169.254.169.254";
-/** Name of Google's. */
-export const METADATA_NAME = "metadata.google.internal";
-/**
- * Address for which a guest looks that name up, where the host answers: of a documentation network (RFC 5737), so that no answer
- * of DNS leads into a private one, also not this.
- */
-export const METADATA_ALIAS = "192.0.2.254";
-
-/** Tests whether a name is in the zone, in any case, with or without the root's dot. */
-export function isHostZone(name: string): boolean {
-  const plain = plainHost(name);
-  return plain === HOST_ZONE || plain.endsWith(`.${HOST_ZONE}`);
-}
-
-/** Normalizes a host for comparison: lower case, without the root's dot. */
-export function plainHost(host: string): string {
-  const name = host.toLowerCase();
-  return name.endsWith(".") ? name.slice(0, -1) : name;
 }

@@ -1,3 +1,5 @@
+/** The error that users see, and helpers for failures that may be ignored. */
+
 /** Optional fields of an {@linkcode SbxError}. */
 export interface SbxErrorOptions {
   /** lower-level failure, for logs only: its text never reaches a user */
@@ -28,62 +30,56 @@ export class SbxError extends Error {
 }
 
 /**
- * Converts any error to an {@linkcode SbxError}: ours stay as they are, others become the cause of an `internal` error
- * that hides their text.
+ * Converts any error to an {@linkcode SbxError}: ours stay as they are, others become the cause of an error that hides
+ * their text. Failures that a person can mend get a code of their own, the rest are `internal`.
  *
  * @param action gerund phrase for the message, such as `reading /path`
  */
 export function asSbxError(error: unknown, action: string): SbxError {
   if (error instanceof SbxError) return error;
+  const { code, problem, hint } = explain(error);
+  return new SbxError(code, `${action}${problem}`, { cause: error, hint });
+}
+
+function explain(error: unknown): { code: string; problem: string; hint?: string } {
   if (error instanceof Deno.errors.NotCapable) {
-    return new SbxError("internal", `${action}: this process has dropped the required permission`, {
-      cause: error,
-    });
+    return { code: "internal", problem: ": this process has dropped the required permission" };
   }
-  if (isDiskFull(error)) {
-    return new SbxError("disk.full", `${action}: no space left on the disk`, {
-      cause: error,
+  if (isErrno(error, "ENOSPC", 28)) {
+    return {
+      code: "disk.full",
+      problem: ": no space left on the disk",
       hint: "free some space (sbx list shows the VMs, sbx delete NAME removes one) and try again",
-    });
+    };
   }
-  if (isDenied(error)) {
-    return new SbxError("file.denied", `${action}: permission denied`, {
-      cause: error,
+  if (error instanceof Deno.errors.PermissionDenied || isErrno(error, "EACCES", 13)) {
+    return {
+      code: "file.denied",
+      problem: ": permission denied",
       hint: "sbx doctor names files that belong to another user or cannot be read",
-    });
+    };
   }
-  const path = pathProblem(error);
-  if (path) {
-    return new SbxError("file.invalid_path", `${action}: ${path}`, {
-      cause: error,
-      hint: "check the paths of the call",
-    });
-  }
-  return new SbxError("internal", `${action} failed`, {
-    cause: error,
+  if (error instanceof Deno.errors.NotADirectory) return invalidPath("part of a path is not a folder");
+  if (isErrno(error, "ENAMETOOLONG", 36)) return invalidPath("a path is too long");
+  return {
+    code: "internal",
+    problem: " failed",
     hint: "see sbx logs NAME and the service log for details",
-  });
+  };
 }
 
-function isDenied(error: unknown): boolean {
-  return error instanceof Deno.errors.PermissionDenied ||
-    (error instanceof Error && (error as { code?: string }).code === "EACCES");
+function invalidPath(problem: string) {
+  return { code: "file.invalid_path", problem: `: ${problem}`, hint: "check the paths of the call" };
 }
 
-/** Reason why a path cannot be a file's here. */
-function pathProblem(error: unknown): string | undefined {
-  if (error instanceof Deno.errors.NotADirectory) return "part of a path is not a folder";
-  // Deno has no class for ENAMETOOLONG.
-  if (error instanceof Error && error.message.includes("os error 36")) return "a path is too long";
-}
-
-function isDiskFull(error: unknown): boolean {
-  return error instanceof Error &&
-    ((error as { code?: string }).code === "ENOSPC" || error.message.includes("os error 28"));
+/** Tests for a system error without a class in Deno: by Node's code, or by the number in Deno's text. */
+function isErrno(error: unknown, code: string, number: number): boolean {
+  if (!(error instanceof Error)) return false;
+  return (error as { code?: string }).code === code || error.message.includes(`os error ${number})`);
 }
 
 /**
- * Handler of a failure that changes nothing. The reason is for the reader; where a failure may be news, log it instead.
+ * Handler of a failure without consequences. The reason is for the reader; log a failure that someone should know of.
  *
  * @example
  * ```ts
@@ -94,7 +90,7 @@ export function ignore(_reason: string): () => undefined {
   return () => undefined;
 }
 
-/** The result of an operation on a file; undefined if the file does not exist. Other failures are thrown. */
+/** Result of an operation on a file; `undefined` if the file does not exist. Other failures are thrown. */
 export async function ifFound<T>(operation: Promise<T>): Promise<T | undefined> {
   try {
     return await operation;

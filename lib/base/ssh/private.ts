@@ -1,10 +1,11 @@
-/** Private keys of SSH in the files of OpenSSH and OpenSSL, read into PKCS #8, the form in which they are secrets. */
+/** Reads private SSH keys from files of OpenSSH and OpenSSL into PKCS #8, the form in which secrets are stored. */
 import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { curveOf, type PublicKey, publicKeyOf, SshKeyError } from "./public.ts";
 import { Reader } from "./wire.ts";
 
 const MAGIC = "openssh-key-v1\0";
+/** File of OpenSSH; group 1 is its base64. */
 const OPENSSH =
   /^-----BEGIN OPENSSH PRIVATE KEY-----\s([\sA-Za-z0-9+/=]+)-----END OPENSSH PRIVATE KEY-----\s*$/;
 
@@ -13,7 +14,7 @@ export interface PrivateKey {
   /** base64 of PKCS #8 */
   secret: string;
   public: PublicKey;
-  /** as its file has it; empty in the files of OpenSSL */
+  /** from the file; empty for files of OpenSSL */
   comment: string;
 }
 
@@ -27,30 +28,43 @@ export async function readPrivateKey(text: string, passphrase?: string): Promise
   const { key, comment } = await openKey(text, passphrase);
   const secret = key.export({ type: "pkcs8", format: "der" }).toString("base64");
   const found = publicKeyOf(secret);
-  // A file whose halves are of two keys would be shown as one and sign as the other.
+  // If the halves belonged to two keys, people would see one and servers the other.
   const shown = shownKey(text);
   if (shown && found.blob.toBase64() !== shown.toBase64()) throw unreadable();
   return { secret, public: found, comment };
 }
 
-async function openKey(text: string, passphrase?: string): Promise<{ key: KeyObject; comment: string }> {
+interface OpenKey {
+  key: KeyObject;
+  comment: string;
+}
+
+async function openKey(text: string, passphrase?: string): Promise<OpenKey> {
   if (!/^-----BEGIN [A-Z ]*PRIVATE KEY-----/m.test(text)) {
-    throw new SshKeyError("the file has no private key", "name the file that has no .pub behind its name");
+    throw new SshKeyError("the file has no private key", "name the file whose name does not end in .pub");
   }
-  if (/BEGIN (?:ENCRYPTED )?PRIVATE KEY/.test(text)) {
-    const isLocked = /BEGIN ENCRYPTED PRIVATE KEY/.test(text);
-    if (isLocked && passphrase === undefined) throw locked();
-    try {
-      const key = createPrivateKey({
-        key: text,
-        format: "pem",
-        ...(passphrase !== undefined && { passphrase }),
-      });
-      return { key, comment: "" };
-    } catch (cause) {
-      throw isLocked ? wrongPassphrase(cause) : unreadable(cause);
-    }
+  return /BEGIN (?:ENCRYPTED )?PRIVATE KEY/.test(text)
+    ? openPkcs8(text, passphrase)
+    : await openOther(text, passphrase);
+}
+
+function openPkcs8(text: string, passphrase?: string): OpenKey {
+  const isLocked = /BEGIN ENCRYPTED PRIVATE KEY/.test(text);
+  if (isLocked && passphrase === undefined) throw locked();
+  try {
+    const key = createPrivateKey({
+      key: text,
+      format: "pem",
+      ...(passphrase !== undefined && { passphrase }),
+    });
+    return { key, comment: "" };
+  } catch (cause) {
+    throw isLocked ? wrongPassphrase(cause) : unreadable(cause);
   }
+}
+
+/** Opens a key of OpenSSH, or one of OpenSSL before PKCS #8. */
+async function openOther(text: string, passphrase?: string): Promise<OpenKey> {
   // Loaded with the first key.
   const { default: { utils } } = await import("ssh2");
   const parsed = utils.parseKey(text, passphrase);
@@ -71,19 +85,19 @@ async function openKey(text: string, passphrase?: string): Promise<{ key: KeyObj
   }
 }
 
-/** The public half that a file of OpenSSH shows without its passphrase. */
+/** Public half in a file of OpenSSH, which needs no passphrase. */
 function shownKey(text: string): Uint8Array | undefined {
   const base64 = OPENSSH.exec(text.trim())?.[1];
   if (base64 === undefined) return undefined;
   const reader = new Reader(Uint8Array.fromBase64(base64));
   reader.take(MAGIC.length);
-  // Cipher, derivation of its key, and its options; the number of keys.
+  // Cipher, key derivation and its options; then the number of keys.
   for (let at = 0; at < 3; at++) reader.string();
   reader.uint32();
   return reader.string();
 }
 
-/** The key in a PEM of the library, which leaves the padding of an encrypted one behind it. */
+/** Key in a PEM of ssh2, which leaves the padding of an encrypted key behind it. */
 function derIn(pem: string): Buffer {
   const bytes = Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ""), "base64");
   const more = bytes[1] < 0x80 ? 0 : bytes[1] & 0x7f;
@@ -91,7 +105,7 @@ function derIn(pem: string): Buffer {
   return bytes.subarray(0, 2 + more + length);
 }
 
-/** The library writes some keys with a zero in front, which others do not read. */
+/** Reads an ECDSA key of ssh2, which writes some numbers with a leading zero that Node's parser refuses. */
 function ecKey(der: Buffer, { crv, size }: { crv: string; size: number }): KeyObject {
   // SEQUENCE { INTEGER 1, OCTET STRING d, [0] OID, [1] BIT STRING point }
   const at = der[1] < 0x80 ? 2 : 2 + (der[1] & 0x7f);
