@@ -1,5 +1,5 @@
 /**
- * Decides whether a credential may be used at a destination; the only code that does
+ * Decides whether a credential may be sent to a destination; no other code decides this
  * (docs/design/contracts/09-credentials.md §9).
  */
 import { placeIn } from "./decoy.ts";
@@ -13,11 +13,11 @@ import { mintsCloudKeys } from "./cloud/minting.ts";
 import { isCloudHost } from "./cloud/terms.ts";
 import type { Provider } from "./provider.ts";
 import { HINTS, REASON } from "./reason.ts";
-import type { Vault } from "./vault.ts";
+import type { Credential, Vault } from "./vault.ts";
 
 export { REASON };
 
-/** Destination of a request, and the login that it is made with; only the host makes requests with one. */
+/** Destination of a request, and the login it is made with; only requests of the host have a login. */
 export interface GrantTo extends Destination {
   login?: LoginPlace;
   /** path of the request, without its query; absent where the request has none, or carries the ref elsewhere */
@@ -39,6 +39,9 @@ export interface Grant {
 /** Tests whether a catalogue lets a secret of the provider travel at some location. */
 export type IsAllowed = (provider: Provider, catalogue: Catalogue) => boolean;
 
+/** Denials that are failures of the host, which no rule of a person decided. */
+const FAILURES: ReadonlySet<string> = new Set([REASON.unreadable, REASON.notProvided, REASON.notOpen]);
+
 /**
  * Grants the secret behind a ref, if this VM may send it to the destination.
  *
@@ -54,59 +57,72 @@ export function grantSecret(
 ): Grant {
   vault.poll();
   const credential = vault.get(ref);
-  const provider = credential?.entry.provider;
-  const row = (outcome: "denied" | "error", reason: string): CredentialSubstitution => ({
-    provider: provider ?? "unknown",
-    credential_ref: ref,
-    host: plainHost(to.host),
-    location,
-    outcome,
-    reason,
-  });
+  const host = plainHost(to.host);
   if (credential?.entry.decoy) {
     const key = codingKey(ref, to.host);
     const place = placeIn(location, vault.codings.get(key));
     vault.codings.delete(key);
-    throw decoyUsed(vault, ref, plainHost(to.host), place);
+    throw decoyUsed(vault, ref, host, place);
   }
-  if (vault.broken) throw deniedError(row("error", REASON.unreadable));
-  if (!credential || !provider) throw deniedError(row("denied", REASON.unknown));
-  if (credential.isRevoked) throw deniedError(row("denied", REASON.revoked));
-  const { isOwn, entry: { source } } = credential;
+  const denied = (reason: string): CredentialDenied =>
+    deniedError({
+      provider: credential?.entry.provider ?? "unknown",
+      credential_ref: ref,
+      host,
+      location,
+      outcome: FAILURES.has(reason) ? "error" : "denied",
+      reason,
+    });
+  if (vault.broken) throw denied(REASON.unreadable);
+  if (!credential) throw denied(REASON.unknown);
+  const reason = ownerDenial(vault, credential, to) ?? hostDenial(vault, credential, to) ??
+    useDenial(vault, credential, to, isAllowed);
+  if (reason !== undefined) throw denied(reason);
+  const { entry: { provider }, secret, controller: { signal } } = credential;
+  if (secret === undefined) throw denied(REASON.notOpen);
+  return { secret, provider, signal };
+}
+
+/** Reason why the asking VM, host or login has no right to a credential. */
+function ownerDenial(vault: Vault, credential: Credential, to: GrantTo): string | undefined {
+  const { isOwn, isRevoked, entry } = credential;
+  const isAdded = entry.source === "added";
+  if (isRevoked) return REASON.revoked;
   const isGranted = to.isHost
-    ? vault.mayHostUse(provider)
-    : vault.mayUse(provider, isOwn && source !== "added");
-  if (!isGranted || !(isOwn || source === "added")) {
-    throw deniedError(row("denied", REASON.notGranted));
-  }
-  if (!to.isHost && source === "added" && !vault.leaves(credential.entry)) {
-    throw deniedError(row("denied", REASON.notChosen));
-  }
-  if (!isForLogin(credential.entry.login, to.login)) throw deniedError(row("denied", REASON.notGranted));
-  if (to.scheme !== "https") throw deniedError(row("denied", REASON.notHttps));
+    ? vault.mayHostUse(entry.provider)
+    : vault.mayUse(entry.provider, isOwn && !isAdded);
+  if (!isGranted || !(isOwn || isAdded)) return REASON.notGranted;
+  if (!to.isHost && isAdded && !vault.leaves(entry)) return REASON.notChosen;
+  if (!isForLogin(entry.login, to.login)) return REASON.notGranted;
+}
+
+/** Reason why a credential may not go to a host. */
+function hostDenial(vault: Vault, credential: Credential, to: GrantTo): string | undefined {
+  const { provider, hosts, origin } = credential.entry;
+  if (to.scheme !== "https") return REASON.notHttps;
   const catalogue = vault.catalogueOf(credential);
-  if (!isProviderHost(catalogue, provider, credential.entry.hosts, to)) {
-    throw deniedError(row("denied", REASON.wrongHost));
-  }
+  if (!isProviderHost(catalogue, provider, hosts, to)) return REASON.wrongHost;
   if (catalogue.find(provider)?.cloud_hosts) {
     const host = plainHost(to.host);
-    if (!isCloudHost(credential.entry.origin?.cloud, host)) {
-      throw deniedError(row("denied", REASON.otherResource));
-    }
-    if (mintsCloudKeys(host, to.target)) throw deniedError(row("denied", REASON.mintsKeys));
+    if (!isCloudHost(origin?.cloud, host)) return REASON.otherResource;
+    if (mintsCloudKeys(host, to.target)) return REASON.mintsKeys;
   }
-  if (!vault.mayReach(provider, to.host)) throw deniedError(row("denied", REASON.leftOut));
-  if (!isAllowed(provider, catalogue)) throw deniedError(row("denied", REASON.wrongPlace));
-  const { subscription } = credential.entry;
-  if (subscription?.part === "refresh") throw deniedError(row("denied", REASON.hostOnly));
-  if (subscription && !catalogue.carriesSubscription(provider, to.host, to.path)) {
-    throw deniedError(row("denied", REASON.wrongUse));
-  }
-  if (credential.entry.origin && !(Date.now() < (credential.expiresAt ?? 0))) {
-    throw deniedError(row("error", REASON.notProvided));
-  }
-  if (credential.secret === undefined) throw deniedError(row("error", REASON.notOpen));
-  return { secret: credential.secret, provider, signal: credential.controller.signal };
+  if (!vault.mayReach(provider, to.host)) return REASON.leftOut;
+}
+
+/** Reason why a credential may not be used in this place of this request, or now. */
+function useDenial(
+  vault: Vault,
+  credential: Credential,
+  to: GrantTo,
+  isAllowed: IsAllowed,
+): string | undefined {
+  const { provider, subscription, origin } = credential.entry;
+  const catalogue = vault.catalogueOf(credential);
+  if (!isAllowed(provider, catalogue)) return REASON.wrongPlace;
+  if (subscription?.part === "refresh") return REASON.hostOnly;
+  if (subscription && !catalogue.carriesSubscription(provider, to.host, to.path)) return REASON.wrongUse;
+  if (origin && !(Date.now() < (credential.expiresAt ?? 0))) return REASON.notProvided;
 }
 
 /** Key of {@linkcode Vault.codings}. */
@@ -120,8 +136,8 @@ export function deniedError(row: CredentialSubstitution): CredentialDenied {
 }
 
 /**
- * Use of a decoy: an attempt with credentials that were never granted. To a guest it looks like any unknown
- * ref; the reason of the recorded substitution makes the finding.
+ * Use of a decoy, a credential that was never granted. A guest sees the answer for an unknown ref; the recorded
+ * substitution's reason leads to the finding.
  */
 export class DecoyUsed extends CredentialDenied {
   constructor(row: CredentialSubstitution) {
@@ -141,12 +157,12 @@ function denialText({ provider, host, location, reason }: CredentialSubstitution
   return `${what} in ${location} was not sent to ${host}: ${reason}`;
 }
 
-/** A token of a login is for requests with this login only, and those carry no other credential. */
+/** A login's token goes with requests of this login only, which carry no other credential. */
 function isForLogin(stored: LoginPlace | undefined, used: LoginPlace | undefined): boolean {
   return stored && used ? isSamePlace(stored, used) : !stored && !used;
 }
 
-/** A credential goes to hosts that its provider owns, and to hosts that it names. */
+/** True for hosts that the provider owns, and for hosts that the credential names. */
 function isProviderHost(
   catalogue: Catalogue,
   provider: Provider,

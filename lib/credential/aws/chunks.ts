@@ -1,37 +1,41 @@
-/** Bodies that are signed piece by piece (`aws-chunked`): the chain of the guest's signatures, and the host's. */
+/** Bodies signed piece by piece (`aws-chunked`): the guest's chain of signatures is checked and replaced by the host's. */
 import type { ChunkSignatures, CredentialDenied, Header } from "../../network/interface/mod.ts";
 import { REASON } from "../reason.ts";
 import { EMPTY_HASH, type Scope, scopeText, sha256, signText } from "./canonical.ts";
 import { isSameText } from "./placeholder.ts";
 
-/** Form of a body in chunks, by its value of `x-amz-content-sha256`. */
+/** Form of a body in chunks. */
 interface Kind {
   /** each chunk has a signature */
   isSigned: boolean;
   hasTrailers: boolean;
 }
 
+/** Forms by their value of `x-amz-content-sha256`. */
 const KINDS: Readonly<Record<string, Kind>> = {
   "STREAMING-AWS4-HMAC-SHA256-PAYLOAD": { isSigned: true, hasTrailers: false },
   "STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER": { isSigned: true, hasTrailers: true },
   "STREAMING-UNSIGNED-PAYLOAD-TRAILER": { isSigned: false, hasTrailers: true },
 };
-/** Trailers that S3 knows: checksums. */
+/** Trailers of S3: checksums. */
 const TRAILER = /^x-amz-checksum-[a-z0-9]{1,16}$/;
+/** Value of `x-amz-decoded-content-length`. */
 const LENGTH = /^\d{1,15}$/;
 
+/** Reasons of a denial, by the rule of the wire that a body breaks. */
 const REASONS = { chunks: REASON.badChunks, signature: REASON.badChunk, room: REASON.longChunk };
 
-/** The chunks of a body, as its head announces them. */
+/** Chunks of a body, as its head announces them. */
 export interface ChunkPlan extends Kind {
+  /** value of `x-amz-content-sha256` */
   payload: string;
-  /** of the body without the lines between its pieces, in `bytes` */
+  /** length of the content without the lines between its pieces, in `bytes` */
   length?: number;
-  /** announced, lower case */
+  /** names in lower case */
   trailers: readonly string[];
 }
 
-/** True for a payload that is signed as chunks. */
+/** True for an `x-amz-content-sha256` that stands for chunks. */
 export function isChunkedPayload(payload: string | undefined): payload is string {
   return payload !== undefined && Object.hasOwn(KINDS, payload);
 }
@@ -41,27 +45,28 @@ export function claimsChunks(headers: readonly Header[]): boolean {
   return headers.some(([name, value]) => name === "content-encoding" && /aws-chunked/i.test(value));
 }
 
-/** Reads how a body is cut; `undefined` where servers may differ on it. */
+/** Reads the announced chunks of a body; `undefined` for a head that servers may read differently. */
 export function chunkPlanOf(payload: string, headers: readonly Header[]): ChunkPlan | undefined {
   const { isSigned, hasTrailers } = KINDS[payload];
   const valuesOf = (wanted: string) => headers.filter(([name]) => name === wanted).map(([, value]) => value);
-  const lengths = valuesOf("x-amz-decoded-content-length");
-  if (lengths.length > 1 || lengths.length === 1 && !LENGTH.test(lengths[0].trim())) return undefined;
+  const [length, ...more] = valuesOf("x-amz-decoded-content-length").map((value) => value.trim());
+  if (more.length > 0 || length !== undefined && !LENGTH.test(length)) return undefined;
   const trailers = valuesOf("x-amz-trailer").join(",").toLowerCase().split(",").map((name) => name.trim())
     .filter((name) => name !== "");
-  const isFit = new Set(trailers).size === trailers.length && trailers.every((name) => TRAILER.test(name)) &&
-    (hasTrailers || trailers.length === 0);
-  if (!isFit) return undefined;
+  if (!hasTrailers && trailers.length > 0) return undefined;
+  if (new Set(trailers).size < trailers.length || !trailers.every((name) => TRAILER.test(name))) {
+    return undefined;
+  }
   return {
     payload,
     isSigned,
     hasTrailers,
     trailers,
-    ...(lengths.length === 1 && { length: Number(lengths[0].trim()) }),
+    ...(length !== undefined && { length: Number(length) }),
   };
 }
 
-/** A chain of signatures: each covers the one before it, and the first the request's. */
+/** A chain of signatures: each covers the one before it, and the first covers the request's. */
 class Chain {
   readonly #key: Uint8Array;
   readonly #scope: Scope;
@@ -73,10 +78,12 @@ class Chain {
     this.#last = seed;
   }
 
+  /** Signature of the next chunk. @param hash SHA-256 of its content */
   next(hash: string): string {
     return this.#add("PAYLOAD", [EMPTY_HASH, hash]);
   }
 
+  /** Signature of the trailers, which ends the chain. */
   trailers(text: string): string {
     return this.#add("TRAILER", [sha256(text)]);
   }
@@ -93,13 +100,15 @@ class Chain {
   }
 }
 
-/** Keys of a day, and signatures of the request, of the guest and of the host. */
+/** Start of a chain: whose key signs it, and the signature of the request. */
 export interface ChainStart {
+  /** signing key of the day */
   key: Uint8Array;
+  /** signature of the request */
   seed: string;
 }
 
-/** Signatures of the chunks of one body: the guest's are checked, and the host's take their places. */
+/** Signatures of one body's chunks: checks the guest's, and makes the host's, which take their place. */
 export class AwsChunks implements ChunkSignatures {
   readonly #theirs: Chain;
   readonly #ours: Chain;

@@ -1,6 +1,7 @@
 /**
- * Keys of an identity at AWS (docs/design/contracts/09-credentials.md §9, "Clouds"): of a profile of the host's own configuration,
- * with SSO, credential_process and roles, and of a role that such keys take. Amazon's library asks SSO and STS.
+ * Obtains keys of an AWS identity (docs/design/contracts/09-credentials.md §9, "Clouds"): from a profile of the host's own
+ * configuration, with SSO, credential_process and roles, or for a role that stored keys take. Amazon's library asks SSO
+ * and STS.
  */
 import { homedir } from "node:os";
 import { dirname } from "node:path";
@@ -16,17 +17,18 @@ import { roleKeysOf } from "./role_key.ts";
 
 /** Most profiles that take each other's keys. */
 const CHAIN_MAX = 8;
-/** Time for which keys without an end are used, in `s`: the file may have other ones then. */
+/** Life of keys without an end, in `s`: their file is read again then. */
 const TTL_S = 900;
-/** Life of a role's keys, in `s`: all that a role taken by a role has. */
-const ROLE_S = 3600;
-const REGION = "us-east-1";
-/** Most attempts of one request. */
-const ATTEMPTS = 2;
-/** Name of the sessions of a role, in the records of its account. */
-const SESSION = "sbx";
-/** Failures that are named: any other text of a server may hold a key. */
-const KNOWN = [
+/** Life of a role's keys, in `s`: the most that AWS gives a role taken by a role. */
+const ROLE_TTL_S = 3600;
+/** Region of the requests to STS where no configuration names one. */
+const DEFAULT_REGION = "us-east-1";
+/** Most attempts at one request. */
+const ATTEMPTS_MAX = 2;
+/** Name of a role's sessions in the records of its account. */
+const ROLE_SESSION = "sbx";
+/** Failures that an error may name: any other text of a server may hold a key. */
+const KNOWN_FAILURES = [
   "AccessDenied",
   "AccessDeniedException",
   "ExpiredToken",
@@ -47,7 +49,7 @@ const KNOWN = [
   "ValidationError",
 ];
 
-/** Keys as Amazon's library has them. */
+/** Keys in the form of Amazon's library. */
 interface LibraryKeys {
   accessKeyId: string;
   secretAccessKey: string;
@@ -57,7 +59,7 @@ interface LibraryKeys {
 
 type Profile = Record<string, string | undefined>;
 
-/** Parts that a chain of profiles shares. */
+/** Parts shared by profiles that take each other's keys. */
 interface Chain {
   profiles: Record<string, Profile>;
   region?: string;
@@ -65,15 +67,15 @@ interface Chain {
 }
 
 /**
- * Obtains keys.
+ * Obtains keys that are valid now.
  *
- * @param key the secret of the store, where no profile is named
+ * @param key the store's secret, used where no profile is named
  * @throws {SbxError} `credential.program`: there are no keys, and why
  */
 export async function obtainAwsKeys(
   terms: AwsTerms,
   key: string,
-  // STS answers in JSON if one asks for it, and Amazon's library reads its XML alone.
+  // STS would answer in JSON if asked to, and Amazon's library reads XML only.
   fetch = loginFetch({ accept: "*/*" }),
 ): Promise<Obtained> {
   const obtained_at = Date.now();
@@ -87,7 +89,7 @@ export async function obtainAwsKeys(
     handler: fetchHandler(fetch),
     ...(region !== undefined && { region }),
   };
-  const own = profile === undefined ? stored(key) : await keysOfProfile(chain, profile, []);
+  const own = profile === undefined ? storedKeys(key) : await keysOfProfile(chain, profile, []);
   const keys = role_arn === undefined
     ? own
     : await takeRole(chain, own, { RoleArn: role_arn, ExternalId: external_id }, {
@@ -98,39 +100,44 @@ export async function obtainAwsKeys(
     secret: keys.secretAccessKey,
     ...(keys.sessionToken && { token: keys.sessionToken }),
   });
-  if (secret === undefined) throw fail("AWS gave no usable keys");
+  if (secret === undefined) throw failure("AWS gave no usable keys");
   const expires_at = keys.expiration?.getTime() ?? obtained_at + TTL_S * 1000;
-  if (!(expires_at > Date.now())) throw fail("the keys of AWS have expired", "log in again: aws sso login");
+  if (!(expires_at > Date.now())) {
+    throw failure("the keys of AWS have expired", "log in again: aws sso login");
+  }
   return { secret, obtained_at, expires_at };
 }
 
 /**
- * Requires that no other user can write a profile: it may name a program, which then runs as the service's user.
+ * Requires that no other user can write the profiles: one may name a program, which would run as the service's user.
  *
  * @throws {SbxError} `credential.program`
  */
 async function requireOwnConfig(): Promise<void> {
-  // As Amazon's library finds them: an empty variable counts for none, and one may begin with the home.
+  // As Amazon's library finds them: an empty variable counts as unset, and `~/` is the home.
   const home = Deno.env.get("HOME") || homedir();
   const files = [["AWS_CONFIG_FILE", "config"], ["AWS_SHARED_CREDENTIALS_FILE", "credentials"]];
   for (const [name, usual] of files) {
     const file = (Deno.env.get(name) || `~/.aws/${usual}`).replace(/^~\//, () => `${home}/`);
     const path = await Deno.realPath(file).catch(() => undefined);
     if (path === undefined) continue;
-    // Who can write a folder can replace the file, and the link to it.
+    // A user who can write the folder can replace the file, or the link to it.
     for (const each of new Set([path, dirname(path), await Deno.realPath(dirname(file))])) {
       const { isFile, isDirectory, uid, mode } = await Deno.stat(each);
       const found = { isFile: each === path ? isFile : isDirectory, uid, mode };
       const refused = accessProblem(each, found, { keep: "unchanged", root: "owns" });
-      if (refused) throw fail(`${each} ${refused.problem}; a profile in it may name a program`, refused.hint);
+      if (refused) {
+        throw failure(`${each} ${refused.problem}; a profile in it may name a program`, refused.hint);
+      }
     }
   }
 }
 
-function stored(key: string): LibraryKeys {
+/** Keys of the store that take a role. */
+function storedKeys(key: string): LibraryKeys {
   const keys = roleKeysOf(key);
   if (!keys) {
-    throw fail(
+    throw failure(
       "the store has no key that takes the role",
       "add it again: sbx credentials add aws --role ARN",
     );
@@ -139,30 +146,30 @@ function stored(key: string): LibraryKeys {
   return { accessKeyId: id, secretAccessKey: secret, ...(token !== undefined && { sessionToken: token }) };
 }
 
-/** @param seen profiles that led here */
+/** Keys of a profile. @param seen profiles that led here, for circles */
 async function keysOfProfile(chain: Chain, name: string, seen: string[]): Promise<LibraryKeys> {
   const profile = Object.hasOwn(chain.profiles, name) ? chain.profiles[name] : undefined;
   if (!profile) {
-    throw fail(
+    throw failure(
       `the AWS configuration of this machine has no profile "${name}"`,
       "aws configure list-profiles names them",
     );
   }
-  if (seen.length >= CHAIN_MAX) throw fail(`more than ${CHAIN_MAX} profiles take each other's keys`);
+  if (seen.length >= CHAIN_MAX) throw failure(`more than ${CHAIN_MAX} profiles take each other's keys`);
   if (profile.role_arn !== undefined && !seen.includes(name)) {
     return await keysOfRole(chain, name, profile, seen);
   }
   if (profile.sso_account_id !== undefined || profile.sso_session !== undefined) {
     const { fromSSO } = await import("@aws-sdk/credential-providers");
-    return await asked(
+    return await ask(
       chain,
       `SSO gave no keys to the profile "${name}"`,
       `aws sso login --profile ${name}`,
-      // Its region is the one of the login.
+      // The region of the login is the profile's own.
       fromSSO({
         profile: name,
         ignoreCache: true,
-        clientConfig: { requestHandler: chain.handler, maxAttempts: ATTEMPTS },
+        clientConfig: { requestHandler: chain.handler, maxAttempts: ATTEMPTS_MAX },
       }),
     );
   }
@@ -171,7 +178,7 @@ async function keysOfProfile(chain: Chain, name: string, seen: string[]): Promis
   if (id !== undefined && secret !== undefined) {
     return { accessKeyId: id, secretAccessKey: secret, ...(token !== undefined && { sessionToken: token }) };
   }
-  throw fail(
+  throw failure(
     seen.includes(name)
       ? `the profile "${name}" takes its own keys, and has none`
       : `the profile "${name}" has no keys`,
@@ -179,6 +186,7 @@ async function keysOfProfile(chain: Chain, name: string, seen: string[]): Promis
   );
 }
 
+/** Keys of a profile that takes a role, by a token or with the keys of its source_profile. */
 async function keysOfRole(
   chain: Chain,
   name: string,
@@ -188,7 +196,7 @@ async function keysOfRole(
   const { role_arn: RoleArn, source_profile: source, web_identity_token_file: webIdentityTokenFile } =
     profile;
   if (profile.mfa_serial !== undefined) {
-    throw fail(
+    throw failure(
       `the profile "${name}" needs a code of a second factor each time`,
       "use SSO, or a role without it",
     );
@@ -200,10 +208,10 @@ async function keysOfRole(
     const provider = fromTokenFile({
       webIdentityTokenFile,
       roleArn: RoleArn,
-      roleSessionName: RoleSessionName ?? SESSION,
+      roleSessionName: RoleSessionName ?? ROLE_SESSION,
       clientConfig,
     });
-    return await asked(
+    return await ask(
       chain,
       `STS gave no keys to the profile "${name}"`,
       "renew its token, and try again",
@@ -211,7 +219,7 @@ async function keysOfRole(
     );
   }
   if (source === undefined) {
-    throw fail(
+    throw failure(
       `the profile "${name}" takes a role without a source_profile`,
       "name one in your AWS configuration",
     );
@@ -220,14 +228,15 @@ async function keysOfRole(
   return await takeRole(chain, own, { RoleArn: RoleArn!, RoleSessionName, ExternalId }, { region });
 }
 
+/** Keys that a profile's credential_process prints. */
 async function keysOfProcess(name: string, line: string): Promise<LibraryKeys> {
   const argv = wordsOf(line);
   const what = `the credential_process of the profile "${name}"`;
-  if (!argv || argv.length === 0) throw fail(`${what} is no command`, "quote its words as a shell does");
+  if (!argv || argv.length === 0) throw failure(`${what} is no command`, "quote its words as a shell does");
   const text = await runProgram(argv, what);
   const found = readProcessKeys(text);
   const keys = found && awsKeysOf(found.secret);
-  if (!keys) throw fail(`${what} gave no usable keys`, "run it by hand to see its output");
+  if (!keys) throw failure(`${what} gave no usable keys`, "run it by hand to see its output");
   return {
     accessKeyId: keys.id,
     secretAccessKey: keys.secret,
@@ -236,7 +245,7 @@ async function keysOfProcess(name: string, line: string): Promise<LibraryKeys> {
   };
 }
 
-/** Words of a command as Amazon's clients cut them: quotes and backslashes, and no shell. `undefined` for an open quote. */
+/** Words of a command as Amazon's clients split it: with quotes and backslashes, without a shell. `undefined`: open quote. */
 function wordsOf(line: string): string[] | undefined {
   const words: string[] = [];
   const pattern = /\s*((?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)/ys;
@@ -254,6 +263,7 @@ function wordsOf(line: string): string[] | undefined {
   return words;
 }
 
+/** Role to take, in the names of STS. */
 interface Role {
   RoleArn: string;
   RoleSessionName?: string;
@@ -263,7 +273,7 @@ interface Role {
 async function takeRole(
   chain: Chain,
   masterCredentials: LibraryKeys,
-  { RoleArn, RoleSessionName = SESSION, ExternalId }: Role,
+  { RoleArn, RoleSessionName = ROLE_SESSION, ExternalId }: Role,
   { region }: { region?: string },
 ): Promise<LibraryKeys> {
   const { fromTemporaryCredentials } = await import("@aws-sdk/credential-providers");
@@ -272,12 +282,12 @@ async function takeRole(
     params: {
       RoleArn,
       RoleSessionName,
-      DurationSeconds: ROLE_S,
+      DurationSeconds: ROLE_TTL_S,
       ...(ExternalId !== undefined && { ExternalId }),
     },
     clientConfig: clientOf(chain, region),
   });
-  return await asked(
+  return await ask(
     chain,
     `the role ${RoleArn} was not given`,
     "check its trust policy, and the key that takes it",
@@ -286,11 +296,15 @@ async function takeRole(
 }
 
 function clientOf({ region, handler }: Chain, ofProfile?: string) {
-  return { region: region ?? ofProfile ?? REGION, requestHandler: handler, maxAttempts: ATTEMPTS };
+  return {
+    region: region ?? ofProfile ?? DEFAULT_REGION,
+    requestHandler: handler,
+    maxAttempts: ATTEMPTS_MAX,
+  };
 }
 
-/** @throws {SbxError} nothing of an answer but a known code */
-async function asked(
+/** Asks AWS. @throws {SbxError} `credential.program`, whose text has no part of the answer but a known code */
+async function ask(
   chain: Chain,
   problem: string,
   hint: string,
@@ -300,14 +314,15 @@ async function asked(
     return await provider();
   } catch (error) {
     const { name, message } = error as Error;
-    // Of SSO's client, the library keeps the text alone.
-    const code = KNOWN.find((each) => each === name || message.startsWith(`${each}:`));
+    // The library keeps only the text of an error from SSO's client.
+    const code = KNOWN_FAILURES.find((each) => each === name || message.startsWith(`${each}:`));
     const reason = code ?? chain.handler.failure?.message;
-    throw fail(reason === undefined ? problem : `${problem}: ${reason}`, hint);
+    throw failure(reason === undefined ? problem : `${problem}: ${reason}`, hint);
   }
 }
 
-function fail(
+/** Failure to obtain keys. */
+function failure(
   problem: string,
   hint = "check the identity in your AWS configuration and in AWS's console",
 ): SbxError {

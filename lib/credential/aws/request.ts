@@ -1,4 +1,4 @@
-/** Signed requests of a guest: which credential each stands for, and which are refused. */
+/** Finds the credential behind a guest's signed request, or the reason to refuse it. */
 import { awsEndpoint } from "../../network/aws/mod.ts";
 import { plainHost } from "../../base/address/mod.ts";
 import type { CredentialSubstitution } from "../../event/mod.ts";
@@ -21,9 +21,11 @@ import { AwsSignature } from "./signature.ts";
 const PROVIDER = "aws";
 
 /**
- * Finds the signature of a request that stands for a stored key, or that may not be sent.
+ * Finds the signature of a request that stands for a stored key, or that may not be sent; `undefined` for a request that
+ * goes out as it is.
  *
- * @param inject replaces refs in the other fields @param onSigned gets the host and ref of keys that sign
+ * @param inject replaces refs in the other fields
+ * @param onSigned receives the host and ref of each key that signs
  */
 export function awsSignature(
   vault: Vault,
@@ -41,7 +43,8 @@ export function awsSignature(
   vault.poll();
   const reading = signatureOf(query, request.headers);
   const id = reading?.claim?.id ?? (reading?.fault === undefined ? undefined : reading.id);
-  const placeholder = id === undefined ? undefined : vault.placeholder(id);
+  if (id === undefined) return strangerOf(vault, accounts, request.host);
+  const placeholder = vault.placeholder(id);
   if (placeholder && reading?.claim) {
     const { credential, secret } = placeholder;
     return new AwsSignature(
@@ -61,14 +64,18 @@ export function awsSignature(
     );
   }
   if (placeholder) return new Refused(placeholder.credential, REASON.unreadableSignature);
-  if (id !== undefined && isPlaceholderId(id)) return new Refused(undefined, REASON.notGranted);
-  const decoy = id === undefined ? undefined : decoyOf(vault, id);
-  if (decoy) return new Refused(decoy, REASON.decoy);
-  const isPlace = awsEndpoint(request.host) !== undefined || namesHost(vault, request.host);
-  return accounts === "stored" && isPlace ? new Refused(undefined, REASON.account) : undefined;
+  if (isPlaceholderId(id)) return new Refused(undefined, REASON.notGranted);
+  const decoy = decoyOf(vault, id);
+  return decoy ? new Refused(decoy, REASON.decoy) : strangerOf(vault, accounts, request.host);
 }
 
-/** True for a host that a stored key of a store compatible with S3 is for. */
+/** Refuses a key that the store does not have, at AWS and its like, where only stored accounts are allowed. */
+function strangerOf(vault: Vault, accounts: Accounts, host: string): Refused | undefined {
+  if (accounts !== "stored" || awsEndpoint(host) === undefined && !namesHost(vault, host)) return undefined;
+  return new Refused(undefined, REASON.account);
+}
+
+/** True for the host of an S3-compatible store that a stored key names. */
 function namesHost(vault: Vault, host: string): boolean {
   const name = plainHost(host);
   return vault.active().some(({ entry: { provider, hosts = [] } }) =>
@@ -76,6 +83,7 @@ function namesHost(vault: Vault, host: string): boolean {
   );
 }
 
+/** Decoy whose key has this identifier. */
 function decoyOf(vault: Vault, id: string): Credential | undefined {
   for (const credential of vault.active()) {
     const { entry: { provider, decoy }, secret } = credential;
@@ -98,7 +106,7 @@ function rowOf(
   };
 }
 
-/** A signature that is never replaced: its request is recorded, decided on and refused. */
+/** A signature that is never replaced: its request is recorded, and then refused. */
 class Refused implements RequestSignature {
   readonly needsBody = false;
   readonly #credential: Credential | undefined;
