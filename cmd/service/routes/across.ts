@@ -1,3 +1,4 @@
+/** Routes that answer from the records of all sessions, or from one whole record. */
 import type { Hono } from "hono";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
@@ -26,25 +27,33 @@ import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { handle } from "../handle.ts";
 
-/** Most sessions of a home that questions are about (docs/design/contracts/14-limits.md §14). */
+/** Most sessions of a home that one question covers (docs/design/contracts/14-limits.md §14). */
 const SESSIONS_MAX = 100_000;
 
-/** Sessions of a list. */
+/** Most sessions in a list. */
 const LISTED_MAX = 1000;
 
-/** Routes of questions over the records of all sessions. */
-export function routeAcross(
-  app: Hono,
-  { home, sessions, triage, registry }: {
-    home: Home;
-    registry: { all(): { record: { id: string } }[] };
-    sessions: Pick<Sessions, "list">;
-    triage: Pick<FindingTriage, "list">;
-  },
-  findLedger: LedgerFinder,
-): void {
-  const chosen = async (choice: SessionChoice) =>
-    chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
+/** Parts of the service that the routes ask. */
+interface AcrossParts {
+  home: Home;
+  registry: { all(): { record: { id: string } }[] };
+  sessions: Pick<Sessions, "list">;
+  triage: Pick<FindingTriage, "list">;
+}
+
+/** Adds the routes. */
+export function routeAcross(app: Hono, parts: AcrossParts, findLedger: LedgerFinder): void {
+  routeQuestions(app, parts);
+  routeWholeRecords(app, parts, findLedger);
+}
+
+async function choose({ home, sessions }: AcrossParts, choice: SessionChoice) {
+  return chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
+}
+
+/** Questions over the records of many sessions, answered by their indexes. */
+function routeQuestions(app: Hono, parts: AcrossParts): void {
+  const { sessions, triage, registry } = parts;
   handle(app, sessionRoutes.list, async ({ query: { profile, vm, state, ...period } }) => {
     const entries = await sessions.list(SESSIONS_MAX);
     const found = entries.filter((entry) =>
@@ -57,35 +66,39 @@ export function routeAcross(
     app,
     sessionRoutes.across,
     async ({ query: { profile, vm, cursor, limit, order, ...conditions } }) =>
-      await readAcross(await chosen({ profile, vm }), conditions, { cursor, limit, order }),
+      await readAcross(await choose(parts, { profile, vm }), conditions, { cursor, limit, order }),
   );
   handle(
     app,
     sessionRoutes.counts,
     async ({ query: { profile, vm, step, ...conditions } }) =>
-      await countAcross(await chosen({ profile, vm }), conditions, step),
+      await countAcross(await choose(parts, { profile, vm }), conditions, step),
   );
   handle(app, sessionRoutes.overview, async ({ query }) => {
     const vms = new Set(registry.all().map(({ record }) => record.id));
-    return await overviewOf(await chosen({}), vms, query);
+    return await overviewOf(await choose(parts, {}), vms, query);
   });
   handle(
     app,
     policyRoutes.pastAsks,
     async ({ query: { profile, vm, limit, ...conditions } }) =>
-      await asksAcross(await chosen({ profile, vm }), conditions, limit),
+      await asksAcross(await choose(parts, { profile, vm }), conditions, limit),
   );
   handle(
     app,
     sessionRoutes.findingsAcross,
     async ({ query: { profile, vm, ...conditions } }) =>
       await findingsAcross(
-        await chosen({ profile, vm }),
+        await choose(parts, { profile, vm }),
         conditions,
         (ledger, limit) => triage.list(ledger, limit),
       ),
   );
-  // One after another: each reads whole records.
+}
+
+/** Reports, certificates and checks: one at a time, since each reads whole records. */
+function routeWholeRecords(app: Hono, parts: AcrossParts, findLedger: LedgerFinder): void {
+  const { home, triage } = parts;
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     const made = last.catch(ignore("its own caller has the failure")).then(work);
@@ -93,12 +106,12 @@ export function routeAcross(
     return await made;
   };
   handle(app, reportRoutes.make, async ({ query: { profile, vm, ...terms } }) => {
-    const sessionsOf = await chosen({ profile, vm });
-    const key = await readMachineKey(home);
+    const chosen = await choose(parts, { profile, vm });
+    const check = await sealCheck(home);
     return await inTurn(() =>
-      makeReport(sessionsOf, terms, {
+      makeReport(chosen, terms, {
         findings: (ledger, limit) => triage.list(ledger, limit),
-        checkSeal: (seal) => checkSeal(seal, key ? [key] : [], false),
+        checkSeal: check,
       })
     );
   });
@@ -111,9 +124,9 @@ export function routeAcross(
   });
   handle(app, sessionRoutes.verify, async ({ params }) => {
     const ledger = await findLedger(params.id);
-    const key = await readMachineKey(home);
+    const check = await sealCheck(home);
     const { ok, events, sealed, signed_by, first_bad } = await inTurn(() =>
-      verifyLedger(ledger, undefined, (seal) => checkSeal(seal, key ? [key] : [], false))
+      verifyLedger(ledger, undefined, check)
     );
     return {
       ok,
@@ -123,4 +136,10 @@ export function routeAcross(
       ...(first_bad && { first_bad }),
     };
   });
+}
+
+/** Check of seals by the key of this machine, where it has one. */
+async function sealCheck(home: Home) {
+  const key = await readMachineKey(home);
+  return (seal: Parameters<typeof checkSeal>[0]) => checkSeal(seal, key ? [key] : [], false);
 }

@@ -4,6 +4,7 @@ import { answers } from "./common.ts";
 import { SinkStanding } from "./sink.ts";
 import { UpdateStatus } from "./update.ts";
 
+/** Build of the running service. */
 export const Version = z.object({
   version: z.string(),
   build_hash: z.string(),
@@ -14,6 +15,7 @@ export const Version = z.object({
   .openapi("Version");
 export type Version = z.infer<typeof Version>;
 
+/** State of the service process. */
 export const ServiceStatus = z.object({
   ok: z.boolean().describe("there are no issues"),
   version: z.string(),
@@ -25,6 +27,7 @@ export const ServiceStatus = z.object({
 }).openapi("ServiceStatus");
 export type ServiceStatus = z.infer<typeof ServiceStatus>;
 
+/** State of the service, with its host, its images and its disk. */
 export const SystemStatus = ServiceStatus.extend({
   host: z.object({ os: z.string(), arch: z.string(), cpus: z.int() }),
   hypervisor: z.object({
@@ -43,12 +46,12 @@ export const SystemStatus = ServiceStatus.extend({
     enabled: z.boolean(),
     count: z.int(),
     bytes: z.int().describe("disk space of all of them"),
-    making: z.int().describe("number that are being made"),
+    making: z.int().describe("number in preparation"),
     problems: z.array(z.string()).describe("why some could not be made, or did not start"),
     spare_ram_mb: z.int().optional().describe("memory of the machine started ahead; absent without one"),
   }),
   idle_suspend: z.object({
-    minutes: z.number().describe("after which an idle VM is suspended; 0: never"),
+    minutes: z.number().describe("minutes after which an idle VM is suspended; 0: never"),
     problem: z.string().optional().describe("why the setting has no effect"),
   }),
   update: UpdateStatus.describe("as of GET /update/status"),
@@ -58,9 +61,9 @@ export const SystemStatus = ServiceStatus.extend({
     vm: z.string().optional().describe("name of the VM"),
   })).describe("processes whose program was replaced since they started: sbx update restart"),
   disk: z.object({
-    free_bytes: z.int().describe("that this user may still write to the disk of the home"),
-    records_bytes: z.int().describe("that all records took when they were last measured"),
-    records_max_bytes: z.int().describe("ledger.max_total_mb; 0: any number"),
+    free_bytes: z.int().describe("bytes that this user may still write to the disk of the home"),
+    records_bytes: z.int().describe("bytes of all records when they were last measured"),
+    records_max_bytes: z.int().describe("limit of all records, ledger.max_total_mb, in bytes; 0: no limit"),
   }),
   corp: z.string().describe("state of corp.toml, one sentence"),
   sinks: z.array(SinkStanding).describe("as of GET /corp/sinks"),
@@ -70,6 +73,7 @@ export const SystemStatus = ServiceStatus.extend({
 }).openapi("SystemStatus");
 export type SystemStatus = z.infer<typeof SystemStatus>;
 
+/** Checks of the machine, and the repairs made. */
 export const HostDoctor = z.object({
   schema: z.literal("sbx.host-doctor.v1"),
   ok: z.boolean().describe("no check failed"),
@@ -77,13 +81,13 @@ export const HostDoctor = z.object({
     id: z.string(),
     title: z.string(),
     state: z.enum(["ok", "failed", "skipped"]).describe(
-      "skipped: nothing to mend, but something is not as it could be",
+      "skipped: nothing to mend, but something could be better",
     ),
     detail: z.string(),
     remedy: z.string().optional().describe("of a failed check: the command that mends it"),
     fixable: z.boolean().optional().describe("POST /system/doctor/fix mends it"),
   })),
-  fixed: z.array(z.string()).describe("the changes that were made, in words"),
+  fixed: z.array(z.string()).describe("changes made, in words"),
 }).openapi("HostDoctor");
 export type HostDoctor = z.infer<typeof HostDoctor>;
 
@@ -102,7 +106,7 @@ export const systemRoutes = {
     method: "post",
     path: "/system/doctor/fix",
     tags: ["system"],
-    responses: answers("harmless problems are mended, and the checks made again", HostDoctor),
+    responses: answers("mends harmless problems and repeats the checks", HostDoctor),
   }),
   metrics: createRoute({
     method: "get",

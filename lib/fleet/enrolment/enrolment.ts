@@ -1,4 +1,4 @@
-/** Enrolment of this machine: root's key, and certificates of its homes, in a folder beside corp.toml. */
+/** This machine's enrolment in a fleet: root's key, and certificates of its homes, in a folder beside corp.toml. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
@@ -9,7 +9,7 @@ import { ensureSigningKey, parsePublicKeys } from "../../release/signing/mod.ts"
 import { HEX64 } from "../segment/mod.ts";
 import { type HomeCertificate, openHomeCertificate } from "./certificate.ts";
 
-/** A machine that is enrolled. */
+/** Record of the enrolment. */
 export const Enrolment = z.strictObject({
   schema: z.literal("sbx.fleet-enrolment.v1"),
   machine_id: z.string().regex(HEX64),
@@ -27,16 +27,16 @@ export function enrolmentPaths(corpPath: string) {
   return { folder, machine: join(folder, "machine.json"), homes: join(folder, "homes") };
 }
 
-/** A session's keyring is not there when device management or a timer runs. */
+/** Device management and timers run without a session, and so without a keyring. */
 const NO_KEYRING: Keyring = {
   get: () => Promise.resolve(undefined),
   set: () => Promise.resolve(),
 };
 
-/** Key of the machine, in a file that only root reads. @throws {SbxError} `fleet.enrolment.unwritable` */
+/** Reads or makes the machine's key, in a file that only root can read. @throws {SbxError} `fleet.enrolment.unwritable` */
 export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
   const { folder, homes } = enrolmentPaths(corpPath);
-  return await asRoot(folder, async () => {
+  return await withRootHint(folder, async () => {
     for (const dir of [folder, homes]) {
       await Deno.mkdir(dir, { recursive: true });
       // Also where root's umask is stricter: every user's service reads certificates.
@@ -46,10 +46,10 @@ export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
   });
 }
 
-/** Notes that the machine is enrolled. @throws {SbxError} `fleet.enrolment.unwritable` */
+/** Records the enrolment. @throws {SbxError} `fleet.enrolment.unwritable` */
 export async function writeEnrolment(corpPath: string, enrolment: Enrolment): Promise<void> {
   const { machine } = enrolmentPaths(corpPath);
-  await asRoot(machine, () => writeShared(machine, `${JSON.stringify(enrolment, null, 2)}\n`));
+  await withRootHint(machine, () => writeShared(machine, `${JSON.stringify(enrolment, null, 2)}\n`));
 }
 
 /** Reads the enrolment of this machine; `undefined` without one. @throws {SbxError} `fleet.enrolment.invalid` */
@@ -70,13 +70,13 @@ export async function readEnrolment(corpPath: string): Promise<Enrolment | undef
   }
 }
 
-/** Keeps a home's certificate. @throws {SbxError} `fleet.enrolment.unwritable` */
+/** Stores a home's certificate. @throws {SbxError} `fleet.enrolment.unwritable` */
 export async function writeHome(corpPath: string, homeId: string, envelope: string): Promise<void> {
   const path = join(enrolmentPaths(corpPath).homes, `${homeId}.json`);
-  await asRoot(path, () => writeShared(path, envelope));
+  await withRootHint(path, () => writeShared(path, envelope));
 }
 
-/** Reads and verifies the certificate of a home, and its envelope; `undefined`: this machine has not certified it. */
+/** Reads and verifies a home's certificate; `undefined` if this machine has not certified the home. */
 export async function readHome(
   corpPath: string,
   enrolment: Enrolment,
@@ -91,12 +91,14 @@ export async function readHome(
   return certificate?.home_id === homeId ? { certificate, envelope: text } : undefined;
 }
 
+/** Writes a file that every user's service reads. */
 async function writeShared(path: string, text: string): Promise<void> {
   await writeAtomic(path, text, 0o644);
   await Deno.chmod(path, 0o644);
 }
 
-async function asRoot<T>(path: string, work: () => Promise<T>): Promise<T> {
+/** Runs a write; its failure says that root must do it. */
+async function withRootHint<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
   } catch (cause) {

@@ -1,12 +1,12 @@
-/** Wire formats of model calls, and the facts that are read of them; the network's port declares the reader. */
-import { type Json, listOf, objectOf, parseJsonOrText, textOf } from "./json.ts";
+/** Wire formats of model calls, and the facts read from them; `network/interface` declares their reader. */
 import type { ModelEvent } from "../../event/mod.ts";
+import type { Header, ModelCall as PortCall } from "../interface/mod.ts";
+import { type Json, listOf, objectOf, parseJsonOrText, textOf } from "./json.ts";
 import { ARGUMENTS_MAX, TOOL_CALLS_MAX } from "./limit.ts";
 import type { Usage } from "./price.ts";
-import type { Header, ModelCall as PortCall } from "../interface/mod.ts";
 
 export type { Header, LaterAnswer, ModelDraft, ModelRequest, ModelSocket, Scrub } from "../interface/mod.ts";
-/** Reader of one call; every family of models can rewrite. */
+/** Reader of one call; all families implement its optional methods. */
 export type ModelCall = Required<PortCall>;
 export type ModelResponse = NonNullable<ModelEvent["response"]>;
 
@@ -28,11 +28,11 @@ export interface Api {
   path: RegExp;
   /** keys of the request body; every call has at least one of them */
   needs: readonly string[];
-  /** Checks that a request body is unmistakably of this API, for unknown hosts and paths. */
+  /** True for a request body that only this API has; for unknown hosts and paths. */
   looksLike(body: Json): boolean;
   /** Reads a request. @param match match of {@linkcode path}, or null */
   readRequest(body: Json, match: RegExpExecArray | null): RequestFacts;
-  /** Reads the head of a response, where it has facts. */
+  /** Reads the head of a response, in formats whose heads have facts. */
   readHead?(headers: readonly Header[], facts: ResponseFacts): void;
   /** Reads the next JSON value of a response: the whole body, a stream event, or a line. */
   readResponse(value: Json, facts: ResponseFacts): void;
@@ -48,13 +48,15 @@ export class ResponseFacts {
   stopReason?: string;
   /** tokens counted by the provider; `input` excludes cache reads and writes */
   usage: Partial<Usage> = {};
-  /** the counts so far belong to an unfinished response */
+  /** the counts so far are of an unfinished response */
   isOpen = false;
-  /** an answer that its provider keeps, so that it can be fetched later */
+  /** answer that the provider stores, to be fetched later */
   answer?: { id: string; pending: boolean };
-  /** service tier that the provider charges, as it names it */
+  /** charged service tier, as the provider names it */
   tier?: string;
+  /** by key, in the order of the calls */
   readonly #tools = new Map<string, { name: string; json: string; value?: unknown }>();
+  /** characters of all arguments */
   #size = 0;
 
   /** Adds or updates a tool call. @param key identifies the parts of one call */
@@ -95,17 +97,18 @@ export class ResponseFacts {
   }
 }
 
-/** Tools that a request offers to its model: in its body, among the input of OpenAI's Responses API, and in namespaces. */
+/** Tools that a request offers to its model: in its body, in the input of OpenAI's Responses API, and in namespaces. */
 export function toolsOf(body: Json): Json[] {
   const added = listOf(body.input).map(objectOf).filter(({ type }) => type === "additional_tools");
   return [body, ...added].flatMap(({ tools }) => listOf(tools)).map(objectOf).flatMap(withMembers);
 }
 
+/** A tool, and the members of a namespace. */
 function withMembers(tool: Json): Json[] {
   return textOf(tool.type) === "namespace" ? [tool, ...listOf(tool.tools).map(objectOf)] : [tool];
 }
 
-/** How many of them a model can call. */
+/** Number of the offered tools that a model can call: namespaces only hold some. */
 export function countTools(body: Json): number {
   return toolsOf(body).filter(({ type }) => type !== "namespace").length;
 }

@@ -1,7 +1,8 @@
-/** Attests the files of a release, and checks their attestations. */
+/** Writes the attestations of a release's files, and checks them. */
 import { basename, dirname } from "node:path";
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
+import { isObject } from "../../base/object/mod.ts";
 import {
   type Artifact,
   digestFile,
@@ -29,12 +30,8 @@ import {
   type Statement,
   type Subject,
 } from "./statement.ts";
-import { isObject } from "../../base/object/mod.ts";
 
-/**
- * Attestations that a file of a release must have (docs/design/contracts/10-release.md §10, "Release
- * pipeline").
- */
+/** Attestations required of a release's file (docs/design/contracts/10-release.md §10, "Release pipeline"). */
 export function kindsFor({ kind, name }: Artifact): Kind[] {
   if (kind === "package") return ["provenance", "sbom"];
   if (kind !== "image") return [];
@@ -42,8 +39,8 @@ export function kindsFor({ kind, name }: Artifact): Kind[] {
 }
 
 /**
- * Checks the attestations of every package and image of a verified tree: signed by a trusted key, about this file's bytes,
- * and an SBOM or OBOM that is the published one. Revoked releases are left out.
+ * Checks the attestations of every package and image of a verified tree: each is signed by a trusted key, covers the
+ * file's bytes, and has the published SBOM or OBOM. Skips revoked releases.
  */
 export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerator<TreeResult> {
   for (const { record, artifacts } of tree.releases) {
@@ -57,7 +54,7 @@ export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerato
   }
 };
 
-/** One valid attestation is enough: while keys rotate, each has its own, and a host may know only one. */
+/** One valid attestation is enough: while keys rotate, each key signs one, and a host may know only one key. */
 async function checkOne(
   tree: VerifiedTree,
   artifact: Artifact,
@@ -65,13 +62,9 @@ async function checkOne(
   sboms: readonly Artifact[],
 ): Promise<TreeResult> {
   const plain = attestationPath(artifact.path!, kind);
+  const others = (await attestationsBeside(artifact.path!, kind)).filter((path) => path !== plain);
   let first: TreeResult | undefined;
-  for (
-    const path of [
-      plain,
-      ...(await attestationsBeside(artifact.path!, kind)).filter((each) => each !== plain),
-    ]
-  ) {
+  for (const path of [plain, ...others]) {
     const result = await checkBundle(path, tree, artifact, kind, sboms);
     if (result.ok) return result;
     first ??= result;
@@ -106,7 +99,7 @@ async function checkBundle(
 
 async function readSmall(path: string, subject: string): Promise<Uint8Array> {
   const info = await Deno.stat(path).catch(() => undefined);
-  if (!info?.isFile) throw invalid(`${subject} is not there`);
+  if (!info?.isFile) throw invalid(`${subject} is missing`);
   if (info.size > BUNDLE_BYTES_MAX) throw invalid(`${subject} has over ${BUNDLE_BYTES_MAX} bytes`);
   return await Deno.readFile(path);
 }
@@ -117,20 +110,22 @@ async function requireAbout(
   kind: Kind,
   source: string,
 ): Promise<void> {
-  if (predicateType !== PREDICATES[kind]) throw invalid(`${source} is a ${predicateType}`);
+  if (predicateType !== PREDICATES[kind]) {
+    throw invalid(`${source} is a ${predicateType}, not a ${PREDICATES[kind]}`);
+  }
   const actual = await digestFile(path!);
   if (name !== basename(url) || digest.sha256 !== actual.sha256) {
     throw invalid(`${source} is about ${name} with SHA-256 ${digest.sha256}, not about this file`);
   }
   if (digest.blake3 !== undefined && digest.blake3 !== actual.blake3) {
-    throw invalid(`${source} has another BLAKE3 than this file`);
+    throw invalid(`${source} has a different BLAKE3 from this file`);
   }
   if (kind === "provenance" && !isObject(predicate.buildDefinition)) {
     throw invalid(`${source} does not say how the file was built`);
   }
 }
 
-/** Requires that a statement's document is one of the published files, as JSON. */
+/** Requires that a statement's document equals a published file, as JSON. */
 async function requirePublished(
   { predicate }: Statement,
   documents: readonly Artifact[],
@@ -140,7 +135,7 @@ async function requirePublished(
   for (const { path } of documents) {
     if (path !== undefined && JSON.stringify(JSON.parse(await Deno.readTextFile(path))) === text) return;
   }
-  throw invalid(`${source} has another document than the published one`);
+  throw invalid(`${source} has a document other than the published one`);
 }
 
 function invalid(message: string): SbxError {
@@ -214,7 +209,7 @@ async function statementOf(
   return documentStatement(subject, kind, JSON.parse(await Deno.readTextFile(document.path!)));
 }
 
-/** The SBOM of a package: the one that has the package's name, else the only one. */
+/** SBOM of a package: the one with the package's name, or else the only one. */
 function sbomOf({ url }: Artifact, artifacts: readonly Artifact[]): Artifact {
   const sboms = artifacts.filter(({ kind, path }) => kind === "sbom" && path !== undefined);
   const stem = basename(url).replace(/\.\w+$/, "");

@@ -1,4 +1,4 @@
-/** Everything that the command palette leads to. */
+/** Entries of the command palette: asks, pages, VMs with their views and actions, rules and settings. */
 import { api, type VmListed } from "../../api/routes.ts";
 import { leavesOf } from "../../page/settings/tree.ts";
 import { act, asks, settings, vms } from "../../store/store.ts";
@@ -6,6 +6,7 @@ import { text } from "../../text/en.ts";
 import { hrefOf, VM_VIEWS } from "../route.ts";
 import type { Entry } from "./find.ts";
 
+/** Pages in the order of an empty search. */
 const PAGES = [
   "overview",
   "findings",
@@ -21,16 +22,16 @@ const PAGES = [
   "settings",
   "status",
 ] as const;
-/** Actions without a question. */
+/** Actions of a VM that need no confirmation. */
 const ACTIONS = ["start", "resume", "pause", "suspend", "stop"] as const;
 
-/** A rule, with the profile that has it. */
+/** A rule and its profile. */
 export interface KnownRule {
   profile: string;
   id: string;
 }
 
-/** Rules of all profiles, for the palette. */
+/** Reads the rules that profiles define themselves. */
 export async function readRules(): Promise<KnownRule[]> {
   const { profiles } = await api.profiles();
   const lists = await Promise.all(
@@ -41,54 +42,56 @@ export async function readRules(): Promise<KnownRule[]> {
   );
 }
 
-/** Entries in the order of an empty search: places first, then the rest. */
+/** Entries in the order of an empty search. */
 export function entriesOf(rules: KnownRule[]): Entry[] {
-  const words = text.palette;
-  const lead = (href: string) => () => void (location.hash = href);
+  const kinds = text.palette;
   return [
     ...asks.value.map(({ ask_id, subject }) => ({
       id: `ask ${ask_id}`,
-      kind: words.ask,
+      kind: kinds.ask,
       label: subject,
-      run: lead(`${hrefOf("inbox")}?ask=${ask_id}`),
+      run: goTo(`${hrefOf("inbox")}?ask=${ask_id}`),
     })),
     ...PAGES.map((name) => ({
       id: `page ${name}`,
-      kind: words.page,
+      kind: kinds.page,
       label: text.page[name],
-      run: lead(hrefOf(name)),
+      run: goTo(hrefOf(name)),
     })),
     ...vms.value.map(({ id, name, profile_id, agent }) => ({
       id: `vm ${id}`,
-      kind: words.vm,
+      kind: kinds.vm,
       label: name,
       words: `${profile_id} ${agent ?? ""}`,
-      run: lead(hrefOf("vm", name)),
+      run: goTo(hrefOf("vm", name)),
     })),
-    ...vms.value.flatMap((vm) => [...viewsOf(vm, lead), ...actionsOf(vm)]),
+    ...vms.value.flatMap((vm) => [...viewsOf(vm), ...actionsOf(vm)]),
     ...rules.map(({ profile, id }) => ({
       id: `rule ${profile} ${id}`,
-      kind: words.rule,
+      kind: kinds.rule,
       label: id,
       words: profile,
-      run: lead(`${hrefOf("rules")}?profile=${encodeURIComponent(profile)}&rule=${encodeURIComponent(id)}`),
+      run: goTo(`${hrefOf("rules")}?profile=${encodeURIComponent(profile)}&rule=${encodeURIComponent(id)}`),
     })),
     ...[...leavesOf(settings.value?.tree ?? [])].map(({ id, name }) => ({
       id: `setting ${id}`,
-      kind: words.setting,
+      kind: kinds.setting,
       label: name,
       words: id,
-      run: lead(`${hrefOf("settings")}?q=${encodeURIComponent(id)}`),
+      run: goTo(`${hrefOf("settings")}?q=${encodeURIComponent(id)}`),
     })),
   ];
 }
 
-function viewsOf({ id, name }: VmListed, lead: (href: string) => () => void): Entry[] {
+/** Runs an entry that opens a page. */
+const goTo = (href: string) => () => void (location.hash = href);
+
+function viewsOf({ id, name }: VmListed): Entry[] {
   return VM_VIEWS.map((view) => ({
     id: `view ${id} ${view}`,
     kind: text.palette.vm,
     label: `${name}: ${text.vm[view]}`,
-    run: lead(hrefOf("vm", name, view)),
+    run: goTo(hrefOf("vm", name, view)),
   }));
 }
 

@@ -136,7 +136,7 @@ Deno.test("provenance names source, commit, builder and materials", async () => 
 
 for (
   const [what, change, reason] of [
-    ["a missing attestation", (out) => Deno.remove(join(out, `${DEB}.sigstore.json`)), "is not there"],
+    ["a missing attestation", (out) => Deno.remove(join(out, `${DEB}.sigstore.json`)), "is missing"],
     [
       "that of another file",
       (out) => copy(out, `${OBOM}.sigstore.json`, `${DEB}.sigstore.json`),
@@ -184,7 +184,7 @@ Deno.test("verification refuses an SBOM other than the published one", async () 
   await using publisher = await attested();
   const path = join(publisher.out, RELEASE, "sbx-sbom.spdx.json");
   await Deno.writeTextFile(path, (await Deno.readTextFile(path)).replace("SPDXRef-sbx", "SPDXRef-other"));
-  assertStringIncludes(await problems(publisher), "another document than the published one");
+  assertStringIncludes(await problems(publisher), "a document other than the published one");
 });
 
 async function copy(out: string, from: string, to: string): Promise<void> {
