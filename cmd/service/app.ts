@@ -12,7 +12,6 @@ import {
   StatusReport,
 } from "../../lib/service/mod.ts";
 import { routeCredentials } from "./routes/credentials.ts";
-import { routeDisk } from "./routes/disk.ts";
 import { routeDetection } from "./routes/detection.ts";
 import { routeFiles } from "./routes/files.ts";
 import { routeCache, routeImages, routeTemplates } from "./routes/images.ts";
@@ -29,7 +28,7 @@ import { routeSettings } from "./routes/settings.ts";
 import { routeSinks } from "./routes/sinks.ts";
 import { routeSnapshots, routeWork } from "./routes/snapshots.ts";
 import { routeSockets } from "./routes/sockets.ts";
-import { routeDebug, routeSecurity, routeSystem, routeUpdates } from "./routes/system.ts";
+import { routeDebug, routeDisk, routeSecurity, routeSystem, routeUpdates } from "./routes/system.ts";
 import { routeTasks } from "./routes/tasks.ts";
 import { routeVms } from "./routes/vms.ts";
 import { OpenAPIHono, type RouteConfig } from "@hono/zod-openapi";

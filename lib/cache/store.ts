@@ -12,7 +12,25 @@ import { closeQuietly } from "../base/wire/mod.ts";
 import { objectOf } from "../base/object/mod.ts";
 import { algorithmOf, type Digest, type Hasher, hasherOf, parseDigest } from "./digest.ts";
 import { vouchedFor, type Voucher } from "./voucher.ts";
-import * as limit from "./limit.ts";
+
+// Limits (docs/design/contracts/14-limits.md §14).
+
+/** Longest artefact that is kept, in `bytes`. */
+const ARTIFACT_MAX = 4 * 1024 ** 3;
+/** Longest artefact that is read whole before its first byte goes to a guest, in `bytes`; each connection may hold one. */
+const WHOLE_MAX = 256 * 1024;
+/** `bytes` of the disk that the cache leaves free. */
+const FREE_MIN = 1024 ** 3;
+/** Part of the maximum size that stays after the least used artefacts were removed. */
+const KEPT_PART = 0.9;
+/** Longest record of an artefact, in `bytes`: its URL is a head's. */
+const RECORD_MAX = 128 * 1024;
+/** Age of an unfinished copy that no process writes any more, in `ms`. */
+const STALE_MS = 24 * 3600 * 1000;
+/** `bytes` of one read. */
+const CHUNK = 64 * 1024;
+/** `bytes` of a copy after which the disk is looked at again: lengths may be unknown, and other copies grow too. */
+const ROOM_STEP = 16 * 1024 * 1024;
 
 /** Name of a store's folder: of the VMs of a home, or of a profile. */
 export const SCOPE = /^(home|profile-[a-z0-9_-]{1,64})$/;
@@ -102,7 +120,7 @@ export class ArtifactStore {
     algorithm: Parameters<typeof hasherOf>[0] | undefined,
     length?: number,
   ): Promise<Copy | undefined> {
-    if (length !== undefined && length > Math.min(limit.ARTIFACT_MAX, this.#maxBytes)) return undefined;
+    if (length !== undefined && length > Math.min(ARTIFACT_MAX, this.#maxBytes)) return undefined;
     if (!await this.#hasRoom(length ?? 0)) return undefined;
     const path = join(this.#parts, crypto.randomUUID());
     const hashers = await Promise.all(
@@ -117,7 +135,7 @@ export class ArtifactStore {
 
   /** True while the disk has room, and copies that are not kept yet are no more than a whole cache. */
   async #hasRoom(bytes: number): Promise<boolean> {
-    return this.#underWay <= this.#maxBytes && await freeBytes(this.#parts) >= limit.FREE_MIN + bytes;
+    return this.#underWay <= this.#maxBytes && await freeBytes(this.#parts) >= FREE_MIN + bytes;
   }
 
   /** Keeps a copy that the voucher is for; drops any other. @returns true if it is kept */
@@ -145,14 +163,14 @@ export class ArtifactStore {
     }
     this.#written += bytes;
     // Other processes write too: each measures the store again after a tenth of its size.
-    if (this.#written > this.#maxBytes * (1 - limit.KEPT_PART)) await this.shrink();
+    if (this.#written > this.#maxBytes * (1 - KEPT_PART)) await this.shrink();
     return true;
   }
 
   /** Removes the least recently used artefacts of a store that is too large, and copies that a crash left behind. */
   async shrink(): Promise<void> {
     this.#written = 0;
-    const old = Date.now() - limit.STALE_MS;
+    const old = Date.now() - STALE_MS;
     for (const { path, usedAt } of await filesIn(this.#parts)) {
       if (usedAt < old) await Deno.remove(path).catch(ignore("another process has removed it"));
     }
@@ -160,7 +178,7 @@ export class ArtifactStore {
     let total = objects.reduce((sum, { bytes }) => sum + bytes, 0);
     if (total <= this.#maxBytes) return;
     for (const { path, bytes } of objects) {
-      if (total <= this.#maxBytes * limit.KEPT_PART) break;
+      if (total <= this.#maxBytes * KEPT_PART) break;
       await Deno.remove(path).catch(ignore("another process has removed it"));
       total -= bytes;
     }
@@ -210,7 +228,7 @@ export class ArtifactStore {
   /** Reads a record; `undefined` for one that is missing, damaged or another program's. */
   async #readRecord(name: string): Promise<StoredArtifact | undefined> {
     using file = await openOwn(join(this.#entries, name));
-    if (!file || (await file.stat()).size > limit.RECORD_MAX) return undefined;
+    if (!file || (await file.stat()).size > RECORD_MAX) return undefined;
     try {
       const text = await new Response(file.readable).text();
       const { registry, url, digest, bytes, stored_at } = objectOf(JSON.parse(text));
@@ -250,8 +268,8 @@ export class Copy {
   async write(piece: Uint8Array): Promise<boolean> {
     this.bytes += piece.length;
     this.#room.grow(piece.length);
-    if (this.bytes > limit.ARTIFACT_MAX) return false;
-    if (this.bytes - this.#lookedAt > limit.ROOM_STEP) {
+    if (this.bytes > ARTIFACT_MAX) return false;
+    if (this.bytes - this.#lookedAt > ROOM_STEP) {
       this.#lookedAt = this.bytes;
       if (!await this.#room.hasRoom()) return false;
     }
@@ -305,7 +323,7 @@ export class OpenArtifact {
     discard: () => Promise<unknown>,
   ): Promise<OpenArtifact | undefined> {
     const artifact = new OpenArtifact(file, record, await hasherOf(algorithmOf(record.digest)), discard);
-    if (record.bytes > limit.WHOLE_MAX) return artifact;
+    if (record.bytes > WHOLE_MAX) return artifact;
     // One more: a file that has grown is another one.
     const whole = new Uint8Array(record.bytes + 1);
     let count = 0;
@@ -353,7 +371,7 @@ export class OpenArtifact {
   }
 
   async #readPiece(): Promise<Uint8Array | undefined> {
-    this.#buffers ??= [new Uint8Array(limit.CHUNK), new Uint8Array(limit.CHUNK)];
+    this.#buffers ??= [new Uint8Array(CHUNK), new Uint8Array(CHUNK)];
     const [buffer, other] = this.#buffers;
     this.#buffers = [other, buffer];
     const count = await this.#file.read(buffer);

@@ -1,6 +1,10 @@
 /** Schemas of detections for the HTTP API; loads neither the compiler nor a parser. */
-export { IrRuleSchema, IrSchema } from "./ir/schema.ts";
-export { CompiledSchema } from "./compiled_schema.ts";
+import { z } from "zod";
+import { IrSchema } from "./ir/schema.ts";
+import { PlanSchema } from "./rule/plan_schema.ts";
+
+export { IrRuleSchema } from "./ir/schema.ts";
+export { IrSchema };
 export {
   OFF_REASON_MAX,
   OffIdsSchema,
@@ -9,3 +13,6 @@ export {
   SigmaInputSchema,
 } from "./active/schema.ts";
 export { EVIDENCE_ROWS, EVIDENCE_ROWS_MAX } from "./replay/limit.ts";
+
+/** Detections in either compiled form. */
+export const CompiledSchema = z.union([IrSchema, PlanSchema]);

@@ -3,11 +3,12 @@ import type { Report } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../../lib/base/home/mod.ts";
-import { formatJson, note, print } from "../../../lib/base/print/mod.ts";
+import { formatJson, note, plain, print } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
-import { usageError } from "../output.ts";
+import { table, usageError } from "../output.ts";
 import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
 import { readPeriod } from "./event_query.ts";
+import { partsOf, summaryOf, titleOf } from "./report_parts.ts";
 
 const FORMATS = ["text", "markdown", "json", "html"];
 /** Folders of devices, and of links to open files. */
@@ -72,6 +73,27 @@ export async function writeReport(output: string, text: string): Promise<void> {
 async function formatReport(report: Report, format: string): Promise<string> {
   if (format === "json") return formatJson(report, 2);
   if (format === "html") return await (await import("./report_html.ts")).reportHtml(report);
-  const { reportMarkdown, reportText } = await import("./report_text.ts");
   return format === "markdown" ? reportMarkdown(report) : reportText(report);
+}
+
+export function reportText(report: Report): string {
+  const parts = partsOf(report).map(({ title, none, head, rows }) =>
+    `\n${title.toUpperCase()}\n${rows.length > 0 ? table(head, rows) : none}`
+  );
+  return [titleOf(report), ...summaryOf(report).map((line) => plain(line)), ...parts].join("\n");
+}
+
+export function reportMarkdown(report: Report): string {
+  const parts = partsOf(report).flatMap(({ title, none, head, rows }) => [
+    `## ${title}`,
+    rows.length === 0 ? none : [head, head.map(() => "---"), ...rows.map((row) => row.map(markdown))]
+      .map((cells) => `| ${cells.join(" | ")} |`).join("\n"),
+  ]);
+  const summary = summaryOf(report).map((line) => `- ${markdown(line)}`).join("\n");
+  return [`# ${titleOf(report)}`, summary, ...parts].join("\n\n") + "\n";
+}
+
+/** Text that is only text in Markdown: no link, image, HTML or cell begins or ends in it, and no address becomes a link. */
+export function markdown(text: string): string {
+  return plain(text).replaceAll("\t", " ").replaceAll(/[!-+.:-@[-`{-~]/g, (char) => `\\${char}`);
 }

@@ -1,6 +1,8 @@
+/** Routes of the service itself: its state, updates, security, debug report and disk. */
 import type { Hono } from "hono";
 import {
   debugRoutes,
+  diskRoutes,
   METRICS_TYPE,
   securityRoutes,
   systemRoutes,
@@ -11,6 +13,8 @@ import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import { versionInfo } from "../../../lib/base/version/mod.ts";
 import {
+  collectGarbage,
+  diskUseOf,
   liveState,
   type SecurityReport,
   type Service,
@@ -66,4 +70,10 @@ export function routeSecurity(app: Hono, supervisor: Supervisor, report: Securit
   handle(app, securityRoutes.status, () => report.service());
   handle(app, securityRoutes.vmStatus, ({ params }) => report.of(supervisor.find(params.id)));
   handle(app, securityRoutes.vmLatest, ({ params }) => report.latest(supervisor.find(params.id)));
+}
+
+/** Routes of the disk space of a home. */
+export function routeDisk(app: Hono, service: Service): void {
+  handle(app, diskRoutes.use, () => diskUseOf(service));
+  handle(app, diskRoutes.collect, ({ body }) => collectGarbage(service, body.dry_run));
 }

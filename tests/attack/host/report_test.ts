@@ -3,7 +3,7 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { writeReport } from "../../../cmd/sbx/record/report.ts";
 import { html, reportHtml } from "../../../cmd/sbx/record/report_html.ts";
-import { markdown, reportMarkdown, reportText } from "../../../cmd/sbx/record/report_text.ts";
+import { markdown, reportMarkdown, reportText } from "../../../cmd/sbx/record/report.ts";
 import type { Report } from "../../../lib/client/api/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 
