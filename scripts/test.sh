@@ -31,12 +31,14 @@ again=" api compiled e2e "
 flags=(--no-check -A --quiet)
 [ -z "${FILTER:-}" ] || flags+=(--filter "$FILTER")
 
-# Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, light suites and the API's
-# files come first, one job for each processor at a time; then the other heavy ones, one for two processors: a VM keeps more than
-# one of them busy, and two files of VMs on two processors waited for each other longer than one after the other takes.
+# Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, the API's files and light
+# suites come first, one job more than processors at a time, since the API's files mostly wait; they begin, and the short jobs of
+# the light suites fill the end. Then the other heavy ones, one for two processors: a VM keeps more than one of them busy, and two
+# files of VMs on two processors waited for each other longer than one after the other takes.
 jobs=() light_jobs=() heavy_jobs=() without=
-workers=$(getconf _NPROCESSORS_ONLN)
-heavy_workers=$(((workers + 1) / 2))
+processors=$(getconf _NPROCESSORS_ONLN)
+light_workers=$((processors + 1))
+heavy_workers=$(((processors + 1) / 2))
 
 # add SUITE PATH…: the jobs of a suite's files. Those whose names end in "_alone_test.ts" change the environment or the folder of
 # their process, or count its descriptors. They share a process with one another only, since they put things back.
@@ -170,7 +172,7 @@ else
   if [ $# = 0 ]; then
     light_jobs=("check types scripts/types.sh" "check lint $deno lint --quiet" "check format $deno fmt --quiet --check")
     # shellcheck disable=SC2086
-    set -- $light api core
+    set -- api $light core
   elif [ "$*" = vms ]; then
     without=$core
     set -- compiled attack/cve attack/vm e2e
@@ -182,7 +184,7 @@ else
 fi
 
 jobs=("${light_jobs[@]}" "${heavy_jobs[@]}")
-work_off 0 ${#light_jobs[@]} "$workers"
+work_off 0 ${#light_jobs[@]} "$light_workers"
 work_off ${#light_jobs[@]} ${#jobs[@]} "$heavy_workers"
 
 echo
