@@ -15,6 +15,7 @@ import { parseArgs } from "@std/cli";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { ifFound, ignore } from "../lib/base/error/mod.ts";
+import { COLLECTOR_FLAG } from "../lib/base/heap/mod.ts";
 import { ROLE_PROGRAMS } from "../lib/base/spawn/mod.ts";
 import { readStamp, stampSource } from "./build_stamp.ts";
 import { copyPackages, copyTree, MODULE_PATH, setTimes } from "./build_stage.ts";
@@ -39,6 +40,7 @@ const COMPILE = [
   "--unstable-vsock",
   // Profiles are text.
   "--unstable-raw-imports",
+  `--v8-flags=${COLLECTOR_FLAG}`,
 ];
 const COMPILER = Deno.env.get("DENO_COMPILE") || Deno.execPath();
 const RUNTIME = Deno.env.get("DENORT_BIN");

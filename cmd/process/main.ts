@@ -1,5 +1,6 @@
 /** sbx-process: one VM. It is started by sbx-service, outlives it, and ends with its machine. */
 import { ignore, SbxError } from "../../lib/base/error/mod.ts";
+import { collectAtRest } from "../../lib/base/heap/mod.ts";
 import { home, onRemoval, removeIfThere } from "../../lib/base/home/mod.ts";
 import { log, outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
@@ -44,6 +45,7 @@ async function run(args: string[]): Promise<number> {
   Deno.umask(0o077);
   outliveRejections();
   redactLog(new Redactor().text);
+  collectAtRest();
   const at = home();
   const hypervisor = hostHypervisor();
   const given: AwaitedSession | undefined = argument === NO_SESSION

@@ -1,5 +1,6 @@
 /** sbx-service: the daemon that owns the VMs of one home and serves the HTTP API on a UDS. */
 import { UnixServer } from "../../lib/base/socket/mod.ts";
+import { collectAtRest } from "../../lib/base/heap/mod.ts";
 import { type Home, home as findHome, makeRunDir, onRemoval } from "../../lib/base/home/mod.ts";
 import { outliveRejections, redactLog } from "../../lib/base/log/mod.ts";
 import { runRole, unknownArguments } from "../../lib/base/role/mod.ts";
@@ -37,6 +38,7 @@ async function run(args: string[]): Promise<number> {
   const service = new Service({ home, settings, corp });
   await service.load();
   service.watch();
+  collectAtRest();
   await serve(makeApp(service).fetch, home, () => service.begin());
   await service.close();
   return 0;
