@@ -1,6 +1,6 @@
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
-import { MemoryFile } from "../../../../ffi/libc/memory.ts";
+import { MemoryFile, usedRuns } from "../../../../ffi/libc/memory.ts";
 
 const MIB = 1024 * 1024;
 /** Regions of data with holes between them: each is copied by a call of its own. */
@@ -33,6 +33,40 @@ Deno.test("memory is filled from a file and written to another one, with its hol
     const { blocks, mode } = await Deno.stat(copy);
     assertEquals([blocks! * 512 < 1.5 * REGIONS * MIB, mode! & 0o777], [true, 0o600]);
   }));
+
+Deno.test("pages of zeros become holes of the file that memory is written to, and read the same", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    // Longer than the parts that are looked at; zero but for a byte at the begin, around a border, and at the end.
+    const bytes = 40 * MIB;
+    const memory = new MemoryFile("test", bytes);
+    const content = new Uint8Array(bytes);
+    for (const at of [0, 32 * MIB - 1, 32 * MIB, 35 * MIB + 4097, bytes - 1]) content[at] = at % 255 + 1;
+    await Deno.writeFile(memory.path, content, { create: false });
+    assertEquals(await memory.allocated(), bytes);
+    const copy = join(dir, "copy");
+    await memory.write(copy);
+    memory.close();
+    assertEquals(await Deno.readFile(copy), content);
+    const { blocks } = await Deno.stat(copy);
+    assertEquals(blocks! * 512 <= 5 * 64 * 1024, true, `${blocks! * 512} bytes`);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("runs of used blocks are joined, and a short last block is one", () => {
+  const block = 64 * 1024 / 4;
+  const words = new Uint32Array(5 * block + 1);
+  assertEquals([...usedRuns(words)], []);
+  words[block - 1] =
+    words[block] =
+    words[3 * block] =
+    words[5 * block] =
+      1;
+  const kib = [...usedRuns(words)].map((run) => run.map((at) => at / 65_536));
+  assertEquals(kib, [[0, 2], [3, 4], [5, 5 + 4 / 65_536]]);
+});
 
 Deno.test("memory that is closed while it is filled writes nothing into the file that is opened next", () =>
   withFile(async (path, dir) => {
