@@ -1,7 +1,8 @@
 import { log } from "../base/log/mod.ts";
 import type { ArtifactCopy, CachedArtifact, CachedContent, CachePort } from "../network/interface/mod.ts";
-import { algorithmOf } from "./digest.ts";
-import { type Artifact, type ArtifactRequest, Registries } from "./registry.ts";
+import { AptIndexes } from "./apt.ts";
+import { algorithmOf, type Digest } from "./digest.ts";
+import { type Artifact, type ArtifactRequest, bracketed, Registries } from "./registry.ts";
 import { ArtifactStore, type Copy, type OpenArtifact } from "./store.ts";
 import { type FetchDocument, findVoucher, type Voucher } from "./voucher.ts";
 
@@ -21,11 +22,16 @@ export class SharedCache implements CachePort {
   readonly #registries: Registries;
   readonly #store: ArtifactStore;
   readonly #isAllowed: () => boolean;
+  readonly #apt: AptIndexes;
 
   private constructor(registries: Registries, store: ArtifactStore, isAllowed: () => boolean) {
     this.#registries = registries;
     this.#store = store;
     this.#isAllowed = isAllowed;
+    this.#apt = new AptIndexes({
+      read: (url, digest) => this.#readIndex(url, digest).catch(forget),
+      keep: (url, digest, bytes) => this.#keepIndex(url, digest, bytes).catch(forget),
+    });
   }
 
   /** @throws {SbxError} `home.foreign`, `cache.invalid` */
@@ -33,6 +39,10 @@ export class SharedCache implements CachePort {
     { dir, registries, maxBytes, isAllowed = () => true }: CacheOptions,
   ): Promise<SharedCache> {
     return new SharedCache(new Registries(registries), await ArtifactStore.open(dir, maxBytes), isAllowed);
+  }
+
+  see({ scheme, host, port, target }: ArtifactRequest): void {
+    this.#apt.see({ scheme, host: `${bracketed(host)}:${port}`, path: target });
   }
 
   match(request: ArtifactRequest): CachedArtifact | undefined {
@@ -63,7 +73,30 @@ export class SharedCache implements CachePort {
   ): Promise<ArtifactCopy | undefined> {
     const algorithm = artifact.digest && algorithmOf(artifact.digest);
     const copy: Copy | undefined = await this.#store.begin(algorithm, length).catch(forget);
-    return copy && new KeptCopy(this.#store, copy, artifact, document);
+    return copy && new KeptCopy(this.#store, copy, artifact, findVoucher(artifact, document, this.#apt));
+  }
+
+  async #readIndex(url: string, digest: Digest): Promise<Uint8Array | undefined> {
+    const found = await this.#store.find(url, digest);
+    if (!found) return undefined;
+    try {
+      const bytes = new Uint8Array(found.record.bytes);
+      let at = 0;
+      for (let piece = await found.read(); piece; piece = await found.read()) {
+        bytes.set(piece, at);
+        at += piece.length;
+      }
+      return bytes;
+    } finally {
+      found.close();
+    }
+  }
+
+  async #keepIndex(url: string, digest: Digest, bytes: Uint8Array): Promise<void> {
+    const copy = await this.#store.begin(algorithmOf(digest), bytes.length);
+    if (!copy) return;
+    if (await copy.write(bytes)) await this.#store.commit(copy, { registry: "apt", url }, digest);
+    else await copy.drop();
   }
 }
 
@@ -74,12 +107,12 @@ class KeptCopy implements ArtifactCopy {
   readonly #voucher: Promise<Voucher | undefined>;
   #copy?: Copy;
 
-  constructor(store: ArtifactStore, copy: Copy, artifact: Artifact, document: FetchDocument) {
+  constructor(store: ArtifactStore, copy: Copy, artifact: Artifact, voucher: Promise<Voucher | undefined>) {
     this.#store = store;
     this.#copy = copy;
     this.#artifact = artifact;
     // While the artefact arrives.
-    this.#voucher = findVoucher(artifact, document).catch(forget);
+    this.#voucher = voucher.catch(forget);
   }
 
   async write(piece: Uint8Array): Promise<void> {

@@ -21,6 +21,8 @@ interface Pattern {
   algorithm?: Algorithm;
   /** the query is a signature that the upstream has to accept before the cache answers */
   signed?: boolean;
+  /** the artefact may come without TLS: documents that vouch for it never do */
+  clear?: boolean;
   /** documents of the registry, the first that has a digest counts */
   vouched_by?: Source[];
 }
@@ -31,7 +33,8 @@ export interface Source {
   url: string;
   /** absent: the artefact's own */
   host?: string;
-  form: "json" | "json lines" | "text" | "go.sum";
+  /** `apt`: release files and indexes of the suites below the URL */
+  form: "json" | "json lines" | "text" | "go.sum" | "apt";
   /** fields that have to have these values */
   equals?: Record<string, string>;
   /** field with a URL whose path has to be the artefact's */
@@ -39,6 +42,11 @@ export interface Source {
   /** field of the digest; absent: the text's first word */
   digest?: string[];
   digest_form: "sri" | "sha256" | "sha512" | "h1";
+}
+
+/** A document with the parts of the artefact's path that fill its texts. */
+export interface FilledSource extends Source {
+  values: Record<string, string>;
 }
 
 const registries = REGISTRIES as Record<string, Registry>;
@@ -64,11 +72,14 @@ export interface Artifact {
   registry: string;
   /** key in the store: without the query, but with its mark where that is a signature */
   url: string;
+  scheme: string;
+  /** as in a URL */
+  host: string;
   /** of the URL */
   path: string;
   /** that the path has; absent: a source vouches */
   digest?: Digest;
-  sources: readonly (Source & { values: Record<string, string> })[];
+  sources: readonly FilledSource[];
   /** the upstream has to accept the request first */
   isSigned: boolean;
 }
@@ -105,7 +116,7 @@ export class Registries {
     const path = end < 0 ? target : target.slice(0, end);
     const candidates = this.#byHost.get(host);
     for (
-      const { registry, pattern, algorithm, signed = false, vouched_by = [] } of candidates
+      const { registry, pattern, algorithm, signed = false, clear = false, vouched_by = [] } of candidates
         ? [...candidates, ...this.#ofAny]
         : this.#ofAny
     ) {
@@ -114,13 +125,15 @@ export class Registries {
       const groups = pattern.exec(path)?.groups;
       if (!groups) continue;
       // A document has to come over TLS; a digest in the path vouches over any connection.
-      if (algorithm === undefined && scheme !== "https") continue;
+      if (algorithm === undefined && scheme !== "https" && !clear) continue;
       const digest = algorithm && digestOf(algorithm, groups.digest.replaceAll("/", ""));
       if (algorithm && !digest) continue;
       const values = valuesOf(groups);
       return {
         registry,
-        url: `${scheme}://${host.includes(":") ? `[${host}]` : host}:${port}${path}${signed ? "?" : ""}`,
+        url: `${scheme}://${bracketed(host)}:${port}${path}${signed ? "?" : ""}`,
+        scheme,
+        host: `${bracketed(host)}:${port}`,
         path,
         ...(digest && { digest }),
         sources: vouched_by.map((source) => ({ ...source, values })),
@@ -129,6 +142,11 @@ export class Registries {
     }
     return undefined;
   }
+}
+
+/** A host as a URL has it. */
+export function bracketed(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
 }
 
 function valuesOf(groups: Record<string, string | undefined>): Record<string, string> {

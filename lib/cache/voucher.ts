@@ -2,13 +2,16 @@
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { type Digest, digestOf, integrityDigest } from "./digest.ts";
 import { type GoSum, hasGoSum, readGoSum } from "./go_sum.ts";
-import type { Artifact, Source } from "./registry.ts";
+import type { AptIndexes } from "./apt.ts";
+import type { Artifact, FilledSource, Source } from "./registry.ts";
 
 /**
  * Fetches a document of a registry for the host: over verified TLS, on a connection that no guest uses, with nothing in
  * the request that a guest chose but the path. `undefined` for anything but a whole document.
+ *
+ * @param maxBytes absent: the limit of usual documents
  */
-export type FetchDocument = (url: string) => Promise<Uint8Array | undefined>;
+export type FetchDocument = (url: string, maxBytes?: number) => Promise<Uint8Array | undefined>;
 
 /** The checksum of a registry for an artefact. */
 export type Voucher = Digest | GoSum;
@@ -24,18 +27,32 @@ export async function vouchedFor(
 }
 
 /** The checksum that the registry has for an artefact; `undefined` where nothing vouches for it. */
-export async function findVoucher(artifact: Artifact, document: FetchDocument): Promise<Voucher | undefined> {
+export async function findVoucher(
+  artifact: Artifact,
+  document: FetchDocument,
+  apt: Pick<AptIndexes, "digest">,
+): Promise<Voucher | undefined> {
   if (artifact.digest) return artifact.digest;
-  for (const { values, ...source } of artifact.sources) {
-    const url = new URL(fill(source.url, values), artifact.url);
-    if (source.host !== undefined) [url.hostname, url.port] = [source.host, ""];
-    if (url.protocol !== "https:") continue;
-    const bytes = await document(url.href);
-    const text = bytes && decodeUtf8(bytes);
-    const voucher = text === undefined ? undefined : voucherIn(text, source, values, artifact.path);
+  for (const source of artifact.sources) {
+    const voucher = source.form === "apt"
+      ? await apt.digest(artifact, source.values, document)
+      : await voucherFrom(source, artifact, document);
     if (voucher) return voucher;
   }
   return undefined;
+}
+
+async function voucherFrom(
+  { values, ...source }: FilledSource,
+  artifact: Artifact,
+  document: FetchDocument,
+): Promise<Voucher | undefined> {
+  const url = new URL(fill(source.url, values), artifact.url);
+  if (source.host !== undefined) [url.hostname, url.port] = [source.host, ""];
+  if (url.protocol !== "https:") return undefined;
+  const bytes = await document(url.href);
+  const text = bytes && decodeUtf8(bytes);
+  return text === undefined ? undefined : voucherIn(text, source, values, artifact.path);
 }
 
 function voucherIn(

@@ -79,7 +79,7 @@ export class NetProxy {
     if (options.cache) {
       // A guest that makes an upstream answer out of step on its own connections reaches no document of the host's.
       const documents = { ...context, pool: this.#documents = makePool() };
-      context.cache = { port: options.cache, document: (url) => fetchDocument(documents, url) };
+      context.cache = { port: options.cache, document: (url, max) => fetchDocument(documents, url, max) };
     }
     this.#context = context;
     this.#tunnel = new Tunnel(this.#context);

@@ -19,7 +19,7 @@ import type { CapturedHead } from "./request.ts";
 export interface ExchangeCache {
   port: CachePort;
   /** @returns `undefined` for a document that rules do not allow, or that did not come whole */
-  document(url: string): Promise<Uint8Array | undefined>;
+  document(url: string, maxBytes?: number): Promise<Uint8Array | undefined>;
 }
 
 /** Fields that ask for a part of a file, or for its difference to another. */
@@ -43,7 +43,9 @@ export class CachedExchange {
     { scheme, host, port }: Destination,
     { method, target, headers }: CapturedHead,
   ): CachedExchange | undefined {
-    if (method !== "GET" || headers.some(isPersonal)) return undefined;
+    if (method !== "GET") return undefined;
+    cache.port.see({ scheme, host, port, target });
+    if (headers.some(isPersonal)) return undefined;
     const artifact = cache.port.match({ scheme, host, port, target });
     return artifact && new CachedExchange(cache, artifact);
   }
@@ -65,7 +67,7 @@ export class CachedExchange {
         return stored;
       }
     }
-    this.#copy = await this.#artifact.copy(body.length, (url) => this.#cache.document(url));
+    this.#copy = await this.#artifact.copy(body.length, (url, max) => this.#cache.document(url, max));
     if (!this.#copy) return reply;
     return { response: { ...response, body: new CopiedBody(body, this.#copy) }, exchange };
   }

@@ -87,9 +87,14 @@ const CACHE_PROGRAM = "sbx-cache";
 /**
  * Fetches a document that vouches for artefacts of the cache. Rules decide on it; a person is not asked.
  *
+ * @param maxBytes absent: the limit of usual documents
  * @returns `undefined` for a document that rules do not allow, or that did not come whole, with status 200
  */
-export async function fetchDocument(context: ExchangeContext, url: string): Promise<Uint8Array | undefined> {
+export async function fetchDocument(
+  context: ExchangeContext,
+  url: string,
+  maxBytes = DOCUMENT_MAX,
+): Promise<Uint8Array | undefined> {
   const process = processOf(CACHE_PROGRAM)!;
   if (!mayFetch(context, url, process)) return undefined;
   const signal = AbortSignal.timeout(DOCUMENT_MS);
@@ -98,7 +103,7 @@ export async function fetchDocument(context: ExchangeContext, url: string): Prom
   const body = new ByteBuffer();
   for await (const piece of response.body ?? []) {
     body.add(piece);
-    if (body.count > DOCUMENT_MAX) return undefined;
+    if (body.count > maxBytes) return undefined;
   }
   return response.status === 200 ? body.bytes : undefined;
 }

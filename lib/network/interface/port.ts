@@ -423,6 +423,8 @@ export interface NamePort {
 // lib/cache.
 
 export interface CachePort {
+  /** Sees a request of the guest, also one that only the upstream may answer: apt's say which suites an archive has. */
+  see(request: Destination & { target: string }): void;
   /** The artefact that a request is for; `undefined` for any other request. @param request.target canonical path and query */
   match(request: Destination & { target: string }): CachedArtifact | undefined;
 }
@@ -441,7 +443,7 @@ export interface CachedArtifact {
    */
   copy(
     length: number | undefined,
-    document: (url: string) => Promise<Uint8Array | undefined>,
+    document: (url: string, maxBytes?: number) => Promise<Uint8Array | undefined>,
   ): Promise<ArtifactCopy | undefined>;
 }
 

@@ -7,6 +7,7 @@ import { REGISTRIES } from "../../helper/cache.ts";
 
 const HEX = "ab".repeat(32);
 const registries = new Registries(REGISTRIES);
+const NO_INDEXES = { digest: () => Promise.resolve(undefined) };
 
 function match(url: string) {
   const { protocol, hostname, port, pathname, search } = new URL(url);
@@ -29,6 +30,8 @@ const ARTIFACTS: [url: string, registry: string][] = [
   [`https://any.example/a/blobs/sha256/ab/${HEX}/data?verify=1`, "docker"],
   [`https://any.example/ghcr1/blobs/sha256:${HEX}?se=1&sig=2`, "docker"],
   [`http://deb.example/debian/dists/trixie/main/binary-amd64/by-hash/SHA256/${HEX}`, "apt"],
+  ["http://deb.example/debian/pool/main/h/hello/hello_2.10-3+b1_amd64.deb", "apt"],
+  ["https://deb.example/pool/updates/main/o/openssl/libssl3_3.0.17-1~deb12u2_amd64.deb", "apt"],
   ["https://static.crates.io/crates/serde/1.0.200/download", "crates"],
   ["https://proxy.golang.org/github.com/!azure/sdk/@v/v1.2.3-pre.zip", "go"],
   ["https://proxy.golang.org/golang.org/x/text/@v/v0.3.0.mod", "go"],
@@ -51,6 +54,9 @@ const OTHERS = [
   `https://any.example/v2/a/blobs/sha512:${HEX}`,
   `https://any.example/v2/a/manifests/latest`,
   `https://any.example/by-hash/MD5Sum/${HEX.slice(32)}`,
+  "http://deb.example/debian/pool/main/h/hello/hello_2.10-3_amd64.deb?x",
+  "http://deb.example/debian/main/h/hello/hello_2.10-3_amd64.deb",
+  `http://deb.example${"/a".repeat(9)}/pool/main/h/hello/hello_2.10-3_amd64.deb`,
   "https://static.crates.io/crates/serde/serde_derive-1.0.0.crate",
   "https://proxy.golang.org/golang.org/x/text/@v/v0.3.0.info",
   "https://proxy.golang.org/golang.org/x/text/@v/list",
@@ -86,10 +92,11 @@ Deno.test("a long path takes no time", () => {
 Deno.test("the documents that are asked for, with the version as the registry writes it", async () => {
   const asked = async (url: string) => {
     const urls: string[] = [];
-    await findVoucher(match(url)!, (url) => {
+    const fetch = (url: string) => {
       urls.push(url);
       return Promise.resolve(undefined);
-    });
+    };
+    await findVoucher(match(url)!, fetch, NO_INDEXES);
     return urls;
   };
   assertEquals(await asked("https://registry.npmjs.org/@babel/core/-/core-7.0.0.tgz"), [
