@@ -108,7 +108,7 @@ function accessOf(args: Arguments): FileAccess {
 
 /** Makes or wakes the VM of a folder, and starts the agent's server there. */
 async function start(id: string, dir: string, args: Arguments): Promise<Backend> {
-  const asked = await agentProfile(id);
+  const asked = await agentProfile(id, "sbx acp");
   const { profile, ...chosen } = await chooseModel(asked, args.text("model"));
   if (chosen.words.length > 0) {
     throw new SbxError("agent.no_model", `sbx acp takes no --model "${args.text("model")}"`, {

@@ -233,7 +233,7 @@ function askPrograms({ programs }: Setup): string[] {
 
 async function show(args: Arguments): Promise<number> {
   const [id, dir = "."] = args.words;
-  const profile = await agentProfile(id);
+  const profile = await agentProfile(id, "sbx agent setup");
   if (args.has("forget") && ANSWER_OPTIONS.some(({ name }) => args.has(name))) {
     throw usageError(SETUP, "--forget cannot be combined with an answer");
   }

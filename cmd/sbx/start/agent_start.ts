@@ -43,8 +43,11 @@ export async function agentProfiles(): Promise<AgentProfile[]> {
   return (await listAgents(home())).map(({ profile }) => profile);
 }
 
-/** @throws {SbxError} `agent.not_found`, and the errors of {@linkcode loadProfile} */
-export async function agentProfile(id: string): Promise<AgentProfile> {
+/**
+ * @param command whose word the agent is, for its hint
+ * @throws {SbxError} `agent.not_found`, and the errors of {@linkcode loadProfile}
+ */
+export async function agentProfile(id: string, command = "sbx agent"): Promise<AgentProfile> {
   const profile = await loadProfile(home(), id).catch((error) => {
     if (error instanceof SbxError && error.code === "profile.not_found") return undefined;
     throw error;
@@ -52,7 +55,8 @@ export async function agentProfile(id: string): Promise<AgentProfile> {
   if (profile && isAgent(profile)) return profile;
   const ids = (await agentProfiles()).map(({ id }) => id);
   // "sbx agent WORD" treats any word that is no subcommand as an agent.
-  const near = didYouMean(id, [...ids, ...SUBCOMMANDS], (word) => `sbx agent ${word}`);
+  const words = command === "sbx agent" ? [...ids, ...SUBCOMMANDS] : ids;
+  const near = didYouMean(id, words, (word) => `${command} ${word}`);
   throw new SbxError("agent.not_found", `there is no agent "${id}"`, {
     hint: near ??
       `agents are ${ids.join(", ")}; docs/guides/agents.md says how to add one`,

@@ -1,6 +1,7 @@
 /** Parts of sbx: its output, terminal, setting files, copies and the version. */
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { command as agent } from "../../../cmd/sbx/start/agent.ts";
+import { SETUP } from "../../../cmd/sbx/start/agent_setup.ts";
 import { command as verify } from "../../../cmd/sbx/record/verify.ts";
 import { Remote } from "../../../cmd/sbx/files/cp_remote.ts";
 import { upload } from "../../../cmd/sbx/files/cp.ts";
@@ -27,6 +28,9 @@ Deno.test("agent: a name that does not exist is named first, with the nearest ag
     const error = await assertRejects(async () => await agent.subcommands[0].run(args), SbxError);
     assertEquals([error.code, error.hint], ["agent.not_found", `did you mean "sbx agent ${near}"?`]);
   }
+  const args = await parse(SETUP, ["claud", "."]);
+  const error = await assertRejects(async () => await SETUP.run(args), SbxError);
+  assertEquals(error.hint, 'did you mean "sbx agent setup claude"?');
 });
 
 Deno.test("words that people try lead to a command that is accepted as written", async () => {
