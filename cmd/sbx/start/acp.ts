@@ -10,7 +10,7 @@ import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { BRING_OPTIONS } from "../files/repository.ts";
 import { agentAndFolder, PROJECT_OPTION } from "../files/project_file.ts";
-import { credentialsOf, DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
+import { credentialsOf, DISK_OPTION, requireSizes, SIZE_OPTIONS } from "../vm/new_vm.ts";
 import { parseEnv, SBX_FAILED } from "../vm/program.ts";
 import { requireImage } from "../vm/profile_image.ts";
 import { type Acp, serve } from "./acp_server.ts";
@@ -116,6 +116,8 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
     });
   }
   requireServer(profile);
+  const env = parseEnv(command, args.list("env"));
+  requireSizes(args);
   const client = await connect();
   const { credentials } = credentialsOf(args, profile.agent.provider);
   const key = await requireKey(client, profile, credentials);
@@ -136,7 +138,6 @@ async function start(id: string, dir: string, args: Arguments): Promise<Backend>
   async function make(): Promise<AgentVm> {
     const setup = await chooseSetup(client, asked, { folder, dir, key, isEditor: true }, args);
     await requireImage(profile, args.has("build"));
-    const env = parseEnv(command, args.list("env"));
     return await createVm(client, { ...chosen, profile, dir, key, env, credentials, setup }, args);
   }
 }

@@ -44,7 +44,7 @@ import { BRING_OPTIONS, keepState } from "../files/repository.ts";
 import { agentAndFolder, PROJECT_OPTION } from "../files/project_file.ts";
 import { attachJob } from "../vm/jobs.ts";
 import { requireImage } from "../vm/profile_image.ts";
-import { DISK_OPTION, SIZE_OPTIONS } from "../vm/new_vm.ts";
+import { DISK_OPTION, requireSizes, SIZE_OPTIONS } from "../vm/new_vm.ts";
 import { showAsks } from "../vm/shown_asks.ts";
 
 /** Size of a new VM; its profile is the agent's. */
@@ -175,6 +175,7 @@ async function run(args: Arguments): Promise<number> {
   }
   requireSetupFor(RUN, args);
   const env = parseEnv(RUN, args.list("env"));
+  requireSizes(args);
   const chosen = await chooseModel(asked, args.text("model"));
   const { profile } = chosen;
   const client = await connect();

@@ -157,7 +157,10 @@ function sourceOf(word: string): { name: string; url?: URL } {
 
 async function readSource({ name, url }: { name: string; url?: URL }): Promise<Uint8Array> {
   const none = (cause?: unknown) =>
-    new SbxError("agent.not_found", `there is no agent at ${name}`, { cause, hint: "check the address" });
+    new SbxError("agent.not_found", `there is no agent at ${name}`, {
+      cause,
+      hint: url ? "check the address" : "check the path",
+    });
   if (url) {
     const bytes = await fetchSmall(url, FILE_MAX);
     if (!bytes) throw none();

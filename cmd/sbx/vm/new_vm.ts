@@ -90,6 +90,12 @@ export function diskOf(args: Arguments): number | undefined {
   });
 }
 
+/** Reads all sizes, for a command whose VM is made minutes later. @throws {SbxError} one is wrong */
+export function requireSizes(args: Arguments): void {
+  sizeOf(args);
+  diskOf(args);
+}
+
 /**
  * Bounds of a size (docs/design/contracts/02-http.md §2): processors, memory in `MiB`, disk in `GiB`. As {@linkcode CreateRequest}
  * has them, whose module would take half of a command's time to load.

@@ -33,6 +33,14 @@ Deno.test("agent: a name that does not exist is named first, with the nearest ag
   assertEquals(error.hint, 'did you mean "sbx agent setup claude"?');
 });
 
+Deno.test("agent: a wrong size is refused before keys, questions and images", async () => {
+  for (const [option, value] of [["--ram", "4X"], ["--disk", "40Q"], ["--cpus", "0"]]) {
+    const args = await parse(agent.subcommands[0], ["claude", ".", "-p", "x", option, value]);
+    const error = await assertRejects(async () => await agent.subcommands[0].run(args), SbxError);
+    assertStringIncludes(error.message, option);
+  }
+});
+
 Deno.test("words that people try lead to a command that is accepted as written", async () => {
   const run = async (...args: string[]) => {
     const { code, stdout, stderr } = await runChild(fromRoot("bin/sbx"), { args, env: { NO_COLOR: "1" } });
