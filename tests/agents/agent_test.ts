@@ -1,7 +1,6 @@
 /** Published agents in real VMs: each mends a program in a repository, and commits. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
-import { runChild } from "../helper/child.ts";
 import { testProvider } from "../helper/identity_provider.ts";
 import { Pty } from "../helper/pty.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -9,11 +8,9 @@ import { Sbx } from "../helper/sbx.ts";
 import { logIn, useProvider } from "../helper/subscription_cli.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 import { loadProfile } from "../../lib/config/profile/mod.ts";
+import { ANTHROPIC, GOOGLE, HOSTS, makeRepository, OPENAI, TASK } from "./agents.ts";
 import { answerAsLocal, answerAsProvider, DONE } from "./provider.ts";
 
-const ANTHROPIC = { provider: "anthropic", secret: "sk-ant-api03-agentSECRETagentSECRETagentSECRET01234" };
-const OPENAI = { provider: "openai", secret: "sk-proj-agentSECRETagentSECRETagentSECRETagentSECRET0123" };
-const GOOGLE = { provider: "google", secret: "AIzaSyAgentSECRETagentSECRETagentSECRET1" };
 interface TestedAgent {
   id: string;
   provider: string;
@@ -36,30 +33,6 @@ const AGENTS: TestedAgent[] = [
   { id: "cline", ...ANTHROPIC, ready: /Auto-approve all enabled/, forgets: true },
   { id: "kilo", ...ANTHROPIC, ready: /ctrl\+p commands/ },
 ];
-const HOSTS = ["api.anthropic.com", "api.openai.com", "generativelanguage.googleapis.com"];
-const TASK = "The test fails. Mend the program and commit.";
-
-async function git(dir: string, ...args: string[]): Promise<string> {
-  const { code, stdout, stderr } = await runChild("git", { args: ["-C", dir, ...args] });
-  assertEquals(code, 0, new TextDecoder().decode(stderr));
-  return new TextDecoder().decode(stdout).trim();
-}
-
-/** A repository whose test fails. */
-async function makeRepository(dir: string): Promise<string> {
-  const repository = join(dir, "calc");
-  await Deno.mkdir(repository);
-  await Deno.writeTextFile(join(repository, "calc.py"), "def add(a, b):\n    return a - b\n");
-  await Deno.writeTextFile(join(repository, "test_calc.py"), "from calc import add\nassert add(2, 3) == 5\n");
-  await Deno.writeTextFile(join(repository, ".gitignore"), "__pycache__\n");
-  await git(repository, "init", "-q", "-b", "main");
-  await git(repository, "config", "user.name", "Person");
-  await git(repository, "config", "user.email", "person@example.com");
-  await git(repository, "add", ".");
-  await git(repository, "commit", "-qm", "A calculator");
-  return repository;
-}
-
 for (const { id, provider, secret, ready, forgets } of AGENTS) {
   Deno.test(`${id} mends a program with a key that it never has`, async () => {
     const dir = await Deno.makeTempDir();
