@@ -33,24 +33,27 @@ export async function readMoment(option: string, text: string, { now, start }: O
     if (!plus) return Math.max(0, now - ms);
     if (start && !ago) return await start() + ms;
   }
-  const ms = text === "now" ? now : clockOf(text, now);
+  const all = text === "now" ? [now] : clockOf(text, now);
+  // Where a clock is put back a time comes twice: the period has both.
+  const ms = all?.at(option === "until" ? -1 : 0);
   if (ms !== undefined && Number.isFinite(ms) && ms >= 0) return ms;
   throw new SbxError("usage.invalid", `invalid value "${text}" of --${option}`, {
     hint: start ? `${FORMS}; +90s is after the session's first event` : FORMS,
   });
 }
 
-/** The moment of a time by the clock. */
-function clockOf(text: string, now: number): number | undefined {
+/** The moments of a time by the clock, the earliest first. */
+function clockOf(text: string, now: number): number[] | undefined {
   const date = DATE.exec(text);
-  if (date) return momentOf([Number(date[1]), Number(date[2]), Number(date[3])], date.slice(4));
+  if (date) return momentsOf([Number(date[1]), Number(date[2]), Number(date[3])], date.slice(4));
   const day = DAY.exec(text);
-  if (day) return momentOf(dayOf(now, day.at(-1), day[1] === "yesterday" ? 1 : 0), day.slice(2));
+  if (day) return momentsOf(dayOf(now, day.at(-1), day[1] === "yesterday" ? 1 : 0), day.slice(2));
   const time = TIME.exec(text);
   if (!time) return undefined;
-  const today = momentOf(dayOf(now, time.at(-1), 0), time.slice(1));
+  const today = momentsOf(dayOf(now, time.at(-1), 0), time.slice(1));
+  const past = today?.filter((moment) => moment <= now);
   // At 09:00, 14:05 was yesterday.
-  return today === undefined || today <= now ? today : momentOf(dayOf(now, time.at(-1), 1), time.slice(1));
+  return past?.length === 0 ? momentsOf(dayOf(now, time.at(-1), 1), time.slice(1)) : past;
 }
 
 type Day = [year: number, month: number, day: number];
@@ -66,15 +69,28 @@ function dayOf(now: number, zone: string | undefined, before: number): Day {
 }
 
 /** @param rest hours, minutes, seconds, fraction and zone */
-function momentOf([year, month, day]: Day, rest: (string | undefined)[]): number | undefined {
+function momentsOf([year, month, day]: Day, rest: (string | undefined)[]): number[] | undefined {
   const [hour = "0", minute = "0", second = "0", fraction = "0", zone] = rest;
   const parts = [year, month - 1, day, Number(hour), Number(minute), Number(second)] as const;
   const utc = new Date(Date.UTC(...parts));
   const read = [utc.getUTCFullYear(), utc.getUTCMonth(), utc.getUTCDate(), utc.getUTCHours()];
   // A part that is too great would count on: February 30 is no day.
   if (read.some((part, at) => part !== parts[at]) || parts[4] > 59 || parts[5] > 59) return undefined;
-  const base = zone === undefined ? new Date(...parts).getTime() : utc.getTime() - offsetOf(zone);
-  return base + Number(fraction.padEnd(3, "0"));
+  const moments = zone === undefined ? localMoments(utc.getTime()) : [utc.getTime() - offsetOf(zone)];
+  return moments.map((moment) => moment + Number(fraction.padEnd(3, "0")));
+}
+
+/**
+ * The moments at which a local clock shows a time: two in the hour that comes again when the clock is put back. For a time that
+ * the clock skips: what it would be by the offsets before and after.
+ *
+ * @param clock the time as if it were UTC
+ */
+function localMoments(clock: number): number[] {
+  const offsets = new Set([-UNITS.d, UNITS.d].map((by) => new Date(clock + by).getTimezoneOffset()));
+  const moments = [...offsets].map((offset) => clock + offset * UNITS.m).sort((one, other) => one - other);
+  const shown = moments.filter((moment) => moment - new Date(moment).getTimezoneOffset() * UNITS.m === clock);
+  return shown.length > 0 ? shown : moments;
 }
 
 function offsetOf(zone: string): number {

@@ -55,6 +55,34 @@ Deno.test("moments: a zone with summer time has the offset of the moment", async
   ]);
 });
 
+Deno.test("moments: a period has both hours where a clock is put back, and no event fewer where it is put forward", async () => {
+  const code = `const { readMoment } = await import(${
+    JSON.stringify(import.meta.resolve("../../../lib/base/moment/mod.ts"))
+  });
+  const show = async (option, text, now) =>
+    console.log(text, new Date(await readMoment(option, text, { now: Date.parse(now) })).toISOString());
+  for (const text of ["2026-10-25T02:30", "2026-03-29T02:30", "2026-10-25T01:59", "2026-10-25T03:00"]) {
+    for (const option of ["since", "until"]) await show(option, text, "2026-11-01T00:00Z");
+  }
+  for (const now of ["2026-10-25T00:45Z", "2026-10-25T01:45Z"]) await show("until", "02:30", now);`;
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["eval", code],
+    env: { TZ: "Europe/Berlin" },
+  }).output();
+  assertEquals(new TextDecoder().decode(stdout).trim().split("\n"), [
+    "2026-10-25T02:30 2026-10-25T00:30:00.000Z",
+    "2026-10-25T02:30 2026-10-25T01:30:00.000Z",
+    "2026-03-29T02:30 2026-03-29T00:30:00.000Z",
+    "2026-03-29T02:30 2026-03-29T01:30:00.000Z",
+    "2026-10-25T01:59 2026-10-24T23:59:00.000Z",
+    "2026-10-25T01:59 2026-10-24T23:59:00.000Z",
+    "2026-10-25T03:00 2026-10-25T02:00:00.000Z",
+    "2026-10-25T03:00 2026-10-25T02:00:00.000Z",
+    "02:30 2026-10-25T00:30:00.000Z",
+    "02:30 2026-10-25T01:30:00.000Z",
+  ]);
+});
+
 Deno.test("moments: anything else is refused with the forms that there are", async () => {
   const bad = [
     "",
