@@ -131,7 +131,7 @@ export async function outageSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     "on a slow network that breaks, the page says so, comes back, and knows what it missed",
     async () => {
       await using network = new BadNetwork(Number(new URL(sbx.base).port));
-      const other = await desktop.browser.newContext({ reducedMotion: "reduce" });
+      const other = await desktop.newContext();
       const far = await other.newPage();
       network.delay = SLOW_MS;
       const url = (await sbx.ok("desktop", "--print-url")).trim();

@@ -20,7 +20,7 @@ export async function signInSteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     assertEquals([...desktop.origins].sort(), [sbx.base, desktop.origin].sort());
     const [cookie] = await context.cookies();
     assertEquals([cookie.httpOnly, cookie.sameSite], [true, "Strict"]);
-    const second = await desktop.browser.newContext();
+    const second = await desktop.newContext();
     const other = await second.newPage();
     await other.goto(url);
     await other.getByText("this link was used before").waitFor();

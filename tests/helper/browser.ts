@@ -1,14 +1,15 @@
 /** Debian's Chromium on the desktop page of one home, for tests. */
 import axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from "playwright-core";
+import { timeLimit } from "../../lib/base/time/mod.ts";
 import type { Sbx } from "./sbx.ts";
 
 /** Folder of the pages as pictures, for the eyes of their makers; without it no picture is made. */
 const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
 
 const CHROMIUM = "/usr/bin/chromium";
-/** `ms` that a step waits for what it looks for: a machine under load takes its time. */
-const WAIT_MS = 30_000;
+/** `ms` that a step waits for what it looks for, as long as `eventually` does: a machine under load boots a VM in a minute. */
+const WAIT_MS = 180_000;
 
 /** A browser with one page, and everything in it that a page must not do. */
 export class DesktopBrowser {
@@ -24,14 +25,13 @@ export class DesktopBrowser {
 
   /** Starts Chromium without a page of its own; its sandbox needs a user who is not root. */
   static async launch(): Promise<DesktopBrowser> {
-    const browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
-    // Without motion no colour is on its way to another one while it is looked at.
-    const context = await browser.newContext({
-      viewport: { width: 1200, height: 800 },
-      locale: "en-GB",
-      reducedMotion: "reduce",
+    const browser = await chromium.launch({
+      executablePath: CHROMIUM,
+      args: ["--no-sandbox"],
+      timeout: timeLimit(WAIT_MS),
     });
-    context.setDefaultTimeout(WAIT_MS);
+    // Without motion no colour is on its way to another one while it is looked at.
+    const context = await newContext(browser);
     const desktop = new DesktopBrowser(browser, context, await context.newPage());
     context.on("page", (page) => desktop.#watch(page));
     desktop.#watch(desktop.page);
@@ -51,6 +51,11 @@ export class DesktopBrowser {
     });
     page.on("requestfinished", (request) => this.#pending.delete(request));
     page.on("requestfailed", (request) => this.#pending.delete(request));
+  }
+
+  /** A browser without a session, beside this one. */
+  newContext(): Promise<BrowserContext> {
+    return newContext(this.browser);
   }
 
   /** Signs the page in with a new address of `sbx desktop`. */
@@ -96,6 +101,16 @@ export class DesktopBrowser {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.browser.close();
   }
+}
+
+async function newContext(browser: Browser): Promise<BrowserContext> {
+  const context = await browser.newContext({
+    viewport: { width: 1200, height: 800 },
+    locale: "en-GB",
+    reducedMotion: "reduce",
+  });
+  context.setDefaultTimeout(timeLimit(WAIT_MS));
+  return context;
 }
 
 /** Takes pictures of a page: both themes, wide and narrow, where {@linkcode SHOTS} names a folder. */
