@@ -1,6 +1,5 @@
 /** Asks that a guest waits for, answered in the inbox. */
 import { assertEquals, assertStringIncludes } from "@std/assert";
-import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import { limitChild } from "../helper/child.ts";
 import { PrivateBus } from "../helper/private_bus.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -21,7 +20,7 @@ const CURL = ["curl", "-s", "--retry", "30", "-o", "/dev/null", "-w", "%{http_co
 
 export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;
-  const read = () => page.waitForTimeout(READ_MS);
+  const read = () => desktop.read();
   const curl = (path: string, ...args: string[]) =>
     sbx.cli("exec", "desk", "--", ...CURL, ...args, `http://asked.example${path}`);
 

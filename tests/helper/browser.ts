@@ -2,6 +2,7 @@
 import axe from "axe-core";
 import { type Browser, type BrowserContext, chromium, type Page, type Request } from "playwright-core";
 import { timeLimit } from "../../lib/base/time/mod.ts";
+import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import type { Sbx } from "./sbx.ts";
 
 /** Folder of the pages as pictures, for the eyes of their makers; without it no picture is made. */
@@ -81,6 +82,16 @@ export class DesktopBrowser {
       for (const request of this.#pending) await request.response().then((answer) => answer?.finished());
       await this.page.evaluate(drawn);
     } while (this.#pending.size > 0);
+  }
+
+  /**
+   * Waits until what is shown takes answers. In the page: its clock counts from the frame in which it drew them, which may be
+   * later than the one in which a test found them.
+   */
+  async read(): Promise<void> {
+    await this.page.evaluate(
+      `new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(resolve, ${READ_MS}))))`,
+    );
   }
 
   /**

@@ -9,7 +9,8 @@ export const inbox = {
   why: "A program in the VM says",
   covers: "An answer for minutes or the session covers",
   onlyThis: "Only this event can be answered.",
-  expires: (seconds: number) => `Denied in ${seconds} s without an answer`,
+  expires: (seconds: number) =>
+    `Denied in ${seconds > 99 ? `${Math.ceil(seconds / 60)} min` : `${seconds} s`} without an answer`,
   once: "Allow once",
   session: "Allow for the session",
   minutes: "Allow for 10 minutes",
