@@ -1,5 +1,6 @@
 /** Findings on the desktop page: their decision, their life, exceptions from them, and more of them than one answer has. */
 import { assertEquals } from "@std/assert";
+import type { Locator } from "playwright-core";
 import { type Event, newEventId } from "../../lib/event/mod.ts";
 import type { Ledger, LedgerDecision, LedgerFinding } from "../../lib/ledger/mod.ts";
 import { shoot } from "../helper/browser.ts";
@@ -11,6 +12,10 @@ const options = { sanitizeResources: false, sanitizeOps: false };
 const PAST = "00000000-0000-4000-8000-00000000000b";
 /** More than one answer of the route has. */
 const COUNT = 1203;
+
+/** Bytes that left with each upload. */
+const BYTES = "rows of a customer";
+const BODY = { state: "text", text: BYTES, truncated: false } as const;
 
 /** Records `upload1` … each with a finding; the last two are lookups of one name. */
 function writeFindings(ledger: Ledger, session_id = PAST, from = 1, start = 1_790_000_000_000): void {
@@ -26,7 +31,7 @@ function writeFindings(ledger: Ledger, session_id = PAST, from = 1, start = 1_79
     const event = {
       schema_version: 1,
       common,
-      ...isLookup ? { dns } : { http: { request: httpRequest({ host: `upload${at}.example` }) } },
+      ...isLookup ? { dns } : { http: { request: httpRequest({ host: `upload${at}.example`, body: BODY }) } },
     } as unknown as Event;
     ledger.append({
       event,
@@ -171,12 +176,23 @@ Deno.test("findings on the desktop page", options, async (t) => {
       await row(/Upload 1200/).waitFor();
       await row(/Upload 1199/).waitFor({ state: "detached" });
       await desktop.open("overview");
-      const needs = page.getByRole("region", { name: "Needs you" });
-      await needs.getByRole("link", { name: /Upload 1200/ }).click();
-      await page.waitForURL(/#\/vm\/dev\/findings$/);
-      await row(/Upload 1200/).waitFor();
     },
   );
+
+  await t.step("from a finding to the bytes that left: three clicks", async () => {
+    let clicks = 0;
+    const click = async (target: Locator) => {
+      await target.click();
+      clicks++;
+    };
+    await click(page.getByRole("region", { name: "Needs you" }).getByRole("link", { name: /Upload 1200/ }));
+    await page.waitForURL(/#\/vm\/dev\/findings$/);
+    await click(row(/Upload 1200/).getByRole("link"));
+    const why = page.getByRole("region", { name: "Why" });
+    await click(why.getByText("All fields"));
+    await why.getByText(BYTES).waitFor();
+    assertEquals(clicks, 3);
+  });
 
   await t.step("a VM that a finding holds back says why, and is let go after a question", async () => {
     const held = page.getByRole("region", { name: "A finding holds dev back" });
