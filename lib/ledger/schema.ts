@@ -132,6 +132,8 @@ export interface LedgerOutcome {
   first_byte_ms?: number;
   /** `ms` from the decision to the end of the response */
   duration_ms?: number;
+  /** `bytes` that went out after the decision, which did not know of them */
+  streamed_bytes?: number;
   /** reason of an early end */
   error?: string;
 }

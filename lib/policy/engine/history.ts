@@ -52,6 +52,9 @@ function keyOf(value: unknown): unknown {
   return `sha256:${createHash("sha256").update(value).digest("hex")}`;
 }
 
+/** The field whose value grows after the decision, with bodies of unknown length and messages. */
+const GROWING = "http.request.bytes";
+
 /** The memory of one counter. */
 class Memory {
   /** in order of recording */
@@ -59,6 +62,8 @@ class Memory {
   readonly #amounts: number[] = [];
   readonly #ids: string[] = [];
   #first = 0;
+  /** for sums of bytes: the `bytes` of each event that went out after its decision */
+  readonly #streamed = new Map<string, number>();
   /** last event of each value, and the time of the one before */
   readonly #values = new Map<unknown, { at: number; id: string; before: number }>();
   /** until then, something that happened is not remembered */
@@ -83,7 +88,11 @@ class Memory {
     this.#times.push(Math.max(at, this.#times.at(-1) ?? -Infinity));
     this.#ids.push(event.common.event_id);
     if (op === "sum") this.#amounts.push(Number(valueAt(event, field!) ?? 0));
-    if (this.#times.length - this.#first > HISTORY_ENTRIES_MAX) this.#forget(this.#times[this.#first++]);
+    if (field === GROWING) this.#streamed.set(event.common.event_id, streamedOf(event));
+    if (this.#times.length - this.#first > HISTORY_ENTRIES_MAX) {
+      this.#streamed.delete(this.#ids[this.#first]);
+      this.#forget(this.#times[this.#first++]);
+    }
     // Amortized: the list is cut when half of it is over.
     if (this.#first > HISTORY_ENTRIES_MAX) {
       this.#times.splice(0, this.#first);
@@ -91,6 +100,11 @@ class Memory {
       this.#ids.splice(0, this.#first);
       this.#first = 0;
     }
+  }
+
+  /** @param bytes that went out after the decision on an event, as far as it is remembered */
+  stream(id: string, bytes: number): void {
+    if (this.#streamed.has(id)) this.#streamed.set(id, bytes);
   }
 
   #see(field: unknown, { common: { event_id: id, timestamp_unix_ms: at } }: Event): void {
@@ -173,10 +187,17 @@ class Memory {
     let total = 0;
     for (let at = this.#times.length - 1; at >= this.#first && this.#times[at] > from; at--) {
       // An event is evaluated again with its response, and is not part of its own history.
-      if (this.#ids[at] !== event.common.event_id) total += op === "sum" ? this.#amounts[at] : 1;
+      const id = this.#ids[at];
+      if (id === event.common.event_id) continue;
+      total += op === "sum" ? this.#amounts[at] + (this.#streamed.get(id) ?? 0) : 1;
     }
     return BigInt(Math.trunc(total));
   }
+}
+
+/** In a record, the end of an event has what went out after its decision. */
+function streamedOf(event: Event & { outcome?: { streamed_bytes?: number } }): number {
+  return event.outcome?.streamed_bytes ?? 0;
 }
 
 function familyOfPath(path: string): string {
@@ -209,6 +230,11 @@ export class History {
   /** Records an event that goes ahead. */
   record(event: Event): void {
     for (const memory of this.#memories.values()) memory.record(event);
+  }
+
+  /** Counts `bytes` of an event that went out after its decision, all until now. */
+  stream({ common }: Event, bytes: number): void {
+    for (const memory of this.#memories.values()) memory.stream(common.event_id, bytes);
   }
 
   /**

@@ -463,6 +463,7 @@ export class SessionGate implements Gate {
     if (limit) {
       throw new SbxError("policy.blocked", `${limit.reason}, so the rest of the request is not sent`);
     }
+    this.#history.stream(event, bytes);
   }
 
   #recordEnd(event: Event, { use, ...outcome }: TimedOutcome): void {

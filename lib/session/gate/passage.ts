@@ -6,6 +6,7 @@ import type { Decision, Outcome, Passage, Policy } from "../../policy/mod.ts";
 export interface TimedOutcome extends Outcome {
   first_byte_ms?: number;
   duration_ms: number;
+  streamed_bytes?: number;
 }
 
 /** The part of the gate that a passage goes back to. */
@@ -41,6 +42,8 @@ export class EventPassage implements Passage {
   #laterDecision?: Decision;
   readonly #decidedAt = performance.now();
   #firstByteMs?: number;
+  /** `bytes` that went out after the decision, which did not know of them */
+  #streamedBytes = 0;
   #reviewed = false;
   #finished = false;
 
@@ -67,6 +70,7 @@ export class EventPassage implements Passage {
 
   countSent(bytes: number): void {
     this.#gate.countSent(this.event, bytes);
+    this.#streamedBytes = bytes;
   }
 
   review(response: unknown): Decision | undefined {
@@ -85,6 +89,7 @@ export class EventPassage implements Passage {
       ...outcome,
       ...(this.#firstByteMs !== undefined && { first_byte_ms: this.#firstByteMs }),
       duration_ms: performance.now() - this.#decidedAt,
+      ...(this.#streamedBytes > 0 && { streamed_bytes: this.#streamedBytes }),
     });
   }
 }

@@ -199,6 +199,33 @@ Deno.test("the gate counts events that went ahead, and a new question knows noth
   assertEquals(await ask(), "block", "the two hours before are not known");
 });
 
+Deno.test("a sum of bytes includes what a request sends after its decision, in a VM and in a replay", async () => {
+  const limit = rule(
+    `http.request.bytes + history.sum("http.request", "http.request.bytes", "http.request.host == 'a.example'", "1h") > 1000`,
+  );
+  const gate = new TestGate(limit);
+  const decide = (host: string) =>
+    gate.decide({
+      common: { event_type: "http.request", source_engine: "network" },
+      http: { request: httpRequest({ host, bytes: 100 }) },
+    });
+  const upload = await decide("a.example");
+  const elsewhere = await decide("b.example");
+  upload.countSent(500);
+  elsewhere.countSent(5000);
+  assert((await decide("a.example")).allowed, "700 bytes");
+  upload.countSent(900);
+  assertEquals((await decide("a.example")).decision.decision, "block", "it counts while it goes on");
+  upload.finish();
+  elsewhere.finish();
+  const ends = gate.entries.slice(0, 2).map(({ outcome }) => outcome!.streamed_bytes);
+  assertEquals(ends, [900, 5000]);
+
+  const replay = new Replay(compilePolicy(parseRules(limit, "r.toml")));
+  const recorded = gate.entries.map(({ event, outcome }) => ({ ...event, outcome }));
+  assertEquals(decisions(replay, [recorded[0], recorded.at(-1)!]), ["allow", "block"]);
+});
+
 Deno.test("a clock that goes back forgets no event of the window", () => {
   const policy = policyOf([`history.count("http.request", "true", "10s") >= 3`]);
   const at = (s: number) => request("a.example", s);

@@ -75,6 +75,24 @@ async function withReport(
 const http = (host: string, bytes: number) => requestEvent("http.request", { host, bytes });
 const response = { status: 200, bytes: 7, headers: {}, body: { state: "missing", truncated: false } };
 
+Deno.test("report: a body of unknown length is sent with the bytes of its end, which no budget needs to count", () =>
+  withReport([
+    [http("sent.example", 100), "allow", { response }],
+    [http("counted.example", 100), "allow", { response, streamed_bytes: 900 }],
+    [http("streamed.example", 100), "allow", { response, streamed_bytes: 5_000_000 }],
+    [http("lost.example", 100), "allow", { error: "connection reset", streamed_bytes: 700 }],
+  ], async (make) => {
+    const { left } = await make();
+    const facts = left.map((row) => [row.host, row.sent_bytes, row.failed_bytes]);
+    assertEquals(facts.toSorted(([a], [b]) => String(a).localeCompare(String(b))), [
+      // A budget of bytes counted this one.
+      ["counted.example", 1100, 0],
+      ["lost.example", 0, 800],
+      ["sent.example", 100, 0],
+      ["streamed.example", 5_000_100, 0],
+    ]);
+  }));
+
 Deno.test("report: refused, waiting, cached and failed requests are not sent", () =>
   withReport([
     [http("sent.example", 100), "allow", { response }],

@@ -52,7 +52,10 @@ export async function makeReport(
       try {
         const later = await readSentLater(session.ledger);
         for await (const event of eventsOf(session.ledger, terms)) {
-          counts.add(event, session.name, later.get(event.common.event_id));
+          // A stream that goes on has no end on record yet.
+          const { outcome } = event;
+          const counted = later.get(event.common.event_id) ?? 0;
+          counts.add(event, session.name, Math.max(counted, outcome?.streamed_bytes ?? 0));
         }
         for (const ask of await asksOf(session, terms)) add("asks", ask);
         const { findings, isCut } = await findingsOf(session, terms, sources);
