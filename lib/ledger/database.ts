@@ -116,9 +116,14 @@ export class Statement {
   }
 }
 
+/** Most statements that a connection keeps compiled. */
+const STATEMENTS_MAX = 16;
+
 /** A connection to a file. Text columns end at a NUL: columns with text of others are read as blobs. */
 export class Database implements Client {
   readonly #database: DatabaseSync;
+  /** statements of queries, by their text: compiling one costs as much as reading ten rows */
+  readonly #statements = new Map<string, Statement>();
 
   /** Opens or creates a file; `:memory:` stays in memory. @throws {DatabaseError} */
   constructor(path: string) {
@@ -140,7 +145,16 @@ export class Database implements Client {
   // deno-lint-ignore require-await -- a client may be a server, too
   async execute(query: string | Query): Promise<{ rows: Row[] }> {
     const { sql, args } = typeof query === "string" ? { sql: query, args: [] } : query;
-    return { rows: this.prepare(sql).all(args) };
+    return { rows: this.#statement(sql).all(args) };
+  }
+
+  #statement(sql: string): Statement {
+    let statement = this.#statements.get(sql);
+    if (!statement) {
+      if (this.#statements.size === STATEMENTS_MAX) this.#statements.clear();
+      this.#statements.set(sql, statement = this.prepare(sql));
+    }
+    return statement;
   }
 
   // deno-lint-ignore require-await -- as above

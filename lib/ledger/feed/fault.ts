@@ -66,8 +66,8 @@ export class Faults {
   }
 }
 
-function keyOf({ sequence, parts }: FeedRecord): string {
-  return `${sequence}${parts.is_update ? " end" : ""}`;
+function keyOf({ sequence, is_update }: FeedRecord): string {
+  return `${sequence}${is_update ? " end" : ""}`;
 }
 
 /** Longest file of events that were set aside, in `bytes`; further ones are only counted. */

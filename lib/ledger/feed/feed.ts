@@ -4,7 +4,7 @@
  */
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
-import { type LedgerEvent, readEnded, readEvents, readHeads } from "../read/mod.ts";
+import { LedgerTail, readEvents, readHeads } from "../read/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { BATCH_TRIES, Faults, SetAside } from "./fault.ts";
@@ -249,33 +249,43 @@ export class Feed {
   }
 
   async #send(id: string): Promise<void> {
-    const { sink, sender, ledgerOf, contextOf } = this.#options;
-    const path = ledgerOf(id);
+    const path = this.#options.ledgerOf(id);
     if (!await Deno.lstat(path).then(() => true, () => false)) return;
+    const ledger = await LedgerTail.open(path);
+    try {
+      await this.#sendRows(id, ledger);
+    } finally {
+      ledger.close();
+    }
+  }
+
+  async #sendRows(id: string, ledger: LedgerTail): Promise<void> {
+    const { sink, sender, contextOf } = this.#options;
     // The ends that are there now: an event that is read later has its own with it.
-    const heads = await readHeads(path);
+    const heads = await ledger.lengths();
     let cursor = await this.#cursor(id, heads);
     const before = cursor.events;
     this.#lags.set(id, heads.events - cursor.events);
     if (heads.events === cursor.events && heads.outcomes === cursor.outcomes) return;
     const context = await contextOf(id);
-    const deliver = async (events: LedgerEvent[], isUpdate: boolean) => {
-      const records = events.filter((event) => passes(event, sink))
-        .map((event) => feedRecordOf(event, sink, context, isUpdate));
-      if (records.length > 0) await this.#deliverOf(id, records);
-    };
     while (cursor.events < heads.events) {
-      const { events } = await readEvents(path, { cursor: String(cursor.events), limit: sender.batch });
-      if (events.length === 0) break;
-      await deliver(events, false);
-      cursor = { ...cursor, events: events.at(-1)!.common.sequence };
+      const records: FeedRecord[] = [];
+      let last = cursor.events;
+      await ledger.events(cursor.events, sender.batch, (event) => {
+        last = event.common.sequence;
+        if (passes(event, sink)) records.push(feedRecordOf(event, sink, context));
+      });
+      if (last === cursor.events) break;
+      await this.#deliverOf(id, records);
+      cursor = { ...cursor, events: last };
       await this.#move(id, cursor);
       this.#lags.set(id, Math.max(0, heads.events - cursor.events));
     }
     while (cursor.outcomes < heads.outcomes) {
       const range = { from: cursor.outcomes, to: heads.outcomes, last: before, limit: sender.batch };
-      const { events, end } = await readEnded(path, range);
-      await deliver(events, true);
+      const { events, end } = await ledger.ended(range);
+      const records = events.filter((event) => passes(event, sink));
+      await this.#deliverOf(id, records.map((event) => feedRecordOf(event, sink, context, true)));
       cursor = { ...cursor, outcomes: end };
       await this.#move(id, cursor);
     }
@@ -283,6 +293,7 @@ export class Feed {
 
   /** Delivers records of a session, by their parts after the receiver has failed on them for some time. */
   async #deliverOf(id: string, records: readonly FeedRecord[]): Promise<void> {
+    if (records.length === 0) return;
     const faults = this.#faults.get(id);
     if (!faults || faults.tries < BATCH_TRIES) await this.#deliver(records);
     else {
@@ -361,8 +372,14 @@ export class Feed {
   }
 
   async #move(id: string, cursor: Cursor): Promise<void> {
-    await Deno.mkdir(this.#options.dir, { recursive: true, mode: 0o700 });
-    await writeAtomic(this.#cursorPath(id), JSON.stringify(cursor));
+    const write = () => writeAtomic(this.#cursorPath(id), JSON.stringify(cursor));
+    try {
+      await write();
+    } catch (error) {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+      await Deno.mkdir(this.#options.dir, { recursive: true, mode: 0o700 });
+      await write();
+    }
   }
 
   #cursorPath(id: string): string {

@@ -4,8 +4,11 @@ import { AuditSender } from "../sink/mod.ts";
 import type { FeedSender } from "./feed.ts";
 import type { FeedRecord } from "./record.ts";
 
+/** Events of one write, which is on the disk before the next: 8 MB at most. */
+const BATCH = 1000;
+
 export class FileSender implements FeedSender {
-  readonly batch = 500;
+  readonly batch = BATCH;
   readonly #file: AuditSender;
 
   constructor(url: string, maxBytes?: number) {

@@ -57,9 +57,9 @@ export class ElasticSender implements FeedSender {
   }
 
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
-    const lines = records.flatMap(({ time, session_id, sequence, decision, body, json }) => [
+    const lines = records.flatMap(({ time, session_id, sequence, decision, is_update, json }) => [
       // The end of an event that was sent before is a document of its own.
-      JSON.stringify({ create: { _id: idOf(session_id, sequence, body) } }),
+      JSON.stringify({ create: { _id: idOf(session_id, sequence, is_update) } }),
       withMember(
         { "@timestamp": new Date(time).toISOString(), sbx: { session_id, sequence, decision } },
         "ocsf",
@@ -76,8 +76,7 @@ function withMember(object: Record<string, unknown>, name: string, json: string)
   return `${JSON.stringify(object).slice(0, -1)},"${name}":${json}}`;
 }
 
-function idOf(session: string, sequence: number, body: Record<string, unknown>): string {
-  const isUpdate = (body.unmapped as Record<string, unknown>)["sbx.is_update"] === true;
+function idOf(session: string, sequence: number, isUpdate: boolean): string {
   return `${session}:${sequence}${isUpdate ? ":end" : ""}`;
 }
 

@@ -4,7 +4,7 @@ import { VERSION } from "../../base/version/mod.ts";
 import { HttpReceiver, otlpResource, toAttributes } from "../sink/mod.ts";
 import type { FeedSender } from "./feed.ts";
 import type { Authorize } from "./http.ts";
-import type { FeedRecord } from "./record.ts";
+import type { FeedRecord, PartedRecord } from "./record.ts";
 import { attributesOf, idOf, SpanBuilder } from "./span.ts";
 
 /** Records of a request. */
@@ -33,7 +33,7 @@ export class OtlpFeedSender implements FeedSender {
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
     const { logs, traces } = this.#receivers;
     // In the order of the ledger: a pid is another program later.
-    const made = records.map((record) => ({ record, ...this.#spans.spanOf(record) }));
+    const made = (records as PartedRecord[]).map((record) => ({ record, ...this.#spans.spanOf(record) }));
     let refused = 0;
     if (logs) {
       const items = made.map(({ record, id }) => ({ record, item: toLogRecord(record, id) }));
@@ -51,7 +51,7 @@ export class OtlpFeedSender implements FeedSender {
 }
 
 interface Item {
-  record: FeedRecord;
+  record: PartedRecord;
   item: Record<string, unknown>;
 }
 
@@ -64,7 +64,7 @@ function byResource(items: readonly Item[], scopes: string, name: string): unkno
   }));
 }
 
-function toLogRecord(record: FeedRecord, spanId: string): Record<string, unknown> {
+function toLogRecord(record: PartedRecord, spanId: string): Record<string, unknown> {
   const [severityNumber, severityText] = record.decision === "block" ? WARN : INFO;
   const timeUnixNano = `${record.time}000000`;
   return {
@@ -78,7 +78,7 @@ function toLogRecord(record: FeedRecord, spanId: string): Record<string, unknown
     spanId,
     attributes: [
       ...attributesOf(record),
-      ...toAttributes({ "sbx.is_update": record.parts.is_update || undefined }),
+      ...toAttributes({ "sbx.is_update": record.is_update || undefined }),
     ],
   };
 }

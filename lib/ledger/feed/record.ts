@@ -1,10 +1,10 @@
 /** An event as it leaves the machine: its class of OCSF 1.5, after the sink's filter and redaction. */
 import { createHash } from "node:crypto";
 import { deviceName } from "../../base/user/mod.ts";
-import { VERSION } from "../../base/version/mod.ts";
-import { type EventFamily, familyOf, type FindingDecision } from "../../event/mod.ts";
-import { actorOf, controlOf, evidenceOf, type Maker, OCSF_VERSION, partsOf } from "../sink/mod.ts";
+import { type EventFamily, familyOf } from "../../event/mod.ts";
+import { type Maker, partsOf } from "../sink/mod.ts";
 import type { LedgerEvent } from "../read/mod.ts";
+import { asciiJson, ocsfJson } from "./json.ts";
 import type { FeedSink } from "./schema.ts";
 
 /** Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes. */
@@ -33,13 +33,15 @@ export interface FeedRecord {
   time: number;
   decision?: string;
   host: string;
-  /** the event in its class of OCSF */
-  body: Fields;
-  /** the body as JSON in printable ASCII: most receivers get it, and its length was measured */
+  /** the event in its class of OCSF, as JSON in printable ASCII */
   json: string;
-  /** its parts for forms that are not OCSF, redacted as the body is */
-  parts: FeedParts;
+  is_update: boolean;
+  /** for the form otlp: other records would keep them in memory for nothing */
+  parts?: FeedParts;
 }
+
+/** Record for a form that is not OCSF: with its parts, redacted as the JSON is. */
+export type PartedRecord = FeedRecord & { parts: FeedParts };
 
 export interface FeedParts extends FeedContext {
   family: EventFamily;
@@ -52,47 +54,6 @@ export interface FeedParts extends FeedContext {
   is_update: boolean;
   duration_ms?: number;
 }
-
-/** Class, with the number and name of its category, by family. */
-const CLASSES: Record<EventFamily, [uid: number, name: string, category: string]> = {
-  http: [4002, "HTTP Activity", "Network Activity"],
-  dns: [4003, "DNS Activity", "Network Activity"],
-  db: [4001, "Network Activity", "Network Activity"],
-  process: [1007, "Process Activity", "System Activity"],
-  file: [1001, "File System Activity", "System Activity"],
-  model: [6003, "API Activity", "Application Activity"],
-  mcp: [6003, "API Activity", "Application Activity"],
-  sign: [6003, "API Activity", "Application Activity"],
-  credential: [6003, "API Activity", "Application Activity"],
-};
-
-const METHODS = ["connect", "delete", "get", "head", "options", "post", "put", "trace"];
-const FILE_ACTIVITIES = ["create", "read", "write", "delete", "rename"];
-const FILE_NAMES = ["Create", "Read", "Update", "Delete", "Rename"];
-
-function activityOf(family: EventFamily, subject: Fields): [number, string] {
-  const other = (name: unknown): [number, string] => [99, String(name ?? "Other")];
-  if (family === "http") {
-    const at = METHODS.indexOf(String(subject.method).toLowerCase());
-    return at < 0 ? other(subject.method) : [at + 1, METHODS[at][0].toUpperCase() + METHODS[at].slice(1)];
-  }
-  if (family === "dns") return subject.rcode === undefined ? [1, "Query"] : [6, "Traffic"];
-  if (family === "db") return [6, "Traffic"];
-  if (family === "process") return subject.operation === "exit" ? [2, "Terminate"] : [1, "Launch"];
-  if (family === "file") {
-    const at = FILE_ACTIVITIES.indexOf(String(subject.operation));
-    return at < 0 ? other(subject.operation) : [at + 1, FILE_NAMES[at]];
-  }
-  return other(subject.operation ?? subject.method ?? subject.kind ?? subject.outcome);
-}
-
-/** Outcomes of findings by decision. */
-const OUTCOMES: Record<string, FindingDecision["outcome"]> = {
-  allow: "allow",
-  ask: "ask",
-  block: "block",
-  rewrite: "rewritten",
-};
 
 /** True if the sink gets the event. */
 export function passes(event: LedgerEvent, { families, decisions }: FeedSink): boolean {
@@ -123,76 +84,25 @@ function buildRecord(
 ): FeedRecord {
   const { decision } = event;
   const family = familyOf(event.common.event_type);
-  const subject = redact(partsOf(event, family), family, sink.redact, fieldMax);
-  // The program of an event has the fields of its start, and they are as secret.
-  const own = event.common.process;
-  const process = own && {
-    ...own,
-    ...redact(
-      { executable: own.executable, command: own.command, cwd: own.cwd },
-      "process",
-      sink.redact,
-      fieldMax,
-    ),
-    ...(own.container && { container: cutAll(own.container, fieldMax) }),
-  };
-  const { process: _, ...rest } = event.common;
-  const common = { ...rest, ...(process && { process: process as typeof own & object }) };
-  const [class_uid, class_name, category_name] = CLASSES[family];
-  const [activity_id, activity_name] = activityOf(family, subject);
+  const redactions = redactionsOf(sink, family);
+  const subject = redact(partsOf(event, family), redactions, fieldMax);
+  const common = commonOf(event.common, sink, fieldMax);
   const host = made_by?.device ?? thisDevice();
   const { event_id, event_type, session_id, sequence, timestamp_unix_ms: time } = common;
-  const { uid: __, name: ___, data: ____, process: started, ...objects } = evidenceOf({
+  const parts: FeedParts = {
+    family,
     common,
     subject,
     ...(vm_name !== undefined && { vm_name }),
-  }) as Fields;
-  const outcome = OUTCOMES[decision ?? ""] ?? "observed";
-  // An error names hosts and paths in words of its own.
-  const showsError = !Object.keys(sink.redact).some((path) => path.startsWith(`${family}.`));
-  const body: Fields & { unmapped: Fields } = {
-    category_uid: Math.floor(class_uid / 1000),
-    category_name,
-    class_uid,
-    class_name,
-    activity_id,
-    activity_name,
-    type_uid: class_uid * 100 + activity_id,
-    type_name: `${class_name}: ${activity_name}`,
-    time,
-    severity_id: outcome === "block" ? 2 : 1,
-    severity: outcome === "block" ? "Low" : "Informational",
-    ...controlOf({ outcome, ...(event.rule_id !== undefined && { rule_id: event.rule_id }) }),
-    ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common),
-    ...objects,
-    ...(family === "process" && started !== undefined && { process: started }),
-    device: {
-      uid: common.vm_id,
-      ...(vm_name !== undefined && { name: vm_name }),
-      hostname: host,
-      type_id: 6,
-    },
-    metadata: {
-      version: OCSF_VERSION,
-      uid: `${session_id}:${sequence}`,
-      product: { name: "sbx", vendor_name: "sbx", version: VERSION },
-      profiles: ["host", "security_control"],
-      log_name: "events",
-      sequence,
-    },
-    unmapped: {
-      "sbx.event_id": event_id,
-      "sbx.event_type": event_type,
-      "sbx.session_id": session_id,
-      "sbx.profile_id": common.profile_id,
-      ...(decision !== undefined && { "sbx.decision": decision }),
-      ...(isUpdate && { "sbx.is_update": true }),
-      ...(showsError && event.outcome?.error !== undefined &&
-        { "sbx.error": cut(String(event.outcome.error), fieldMax) }),
-    },
+    ...(made_by && { made_by }),
+    ...(event.rule_id !== undefined && { rule_id: event.rule_id }),
+    // An error names hosts and paths in words of its own.
+    ...(redactions === undefined && event.outcome?.error !== undefined &&
+      { error: cut(String(event.outcome.error), fieldMax) }),
+    ...(event.outcome?.duration_ms !== undefined && { duration_ms: event.outcome.duration_ms }),
+    hasEnded: event.outcome !== undefined,
+    is_update: isUpdate,
   };
-  const { "sbx.error": error } = body.unmapped as { "sbx.error"?: string };
-  const json = addSubject(body, subject);
   return {
     event_id,
     event_type,
@@ -201,20 +111,9 @@ function buildRecord(
     time,
     ...(decision !== undefined && { decision }),
     host,
-    body,
-    json,
-    parts: {
-      family,
-      common,
-      subject,
-      ...(vm_name !== undefined && { vm_name }),
-      ...(made_by && { made_by }),
-      ...(event.rule_id !== undefined && { rule_id: event.rule_id }),
-      ...(error !== undefined && { error }),
-      ...(event.outcome?.duration_ms !== undefined && { duration_ms: event.outcome.duration_ms }),
-      hasEnded: event.outcome !== undefined,
-      is_update: isUpdate,
-    },
+    json: ocsfJson(parts, host, decision, RECORD_MAX),
+    is_update: isUpdate,
+    ...(sink.form === "otlp" && { parts }),
   };
 }
 
@@ -224,22 +123,36 @@ function thisDevice(): string {
   return device ??= deviceName();
 }
 
-/** Adds the subject beside the objects of OCSF, while the record stays small enough. @returns the body as JSON */
-function addSubject(body: Fields & { unmapped: Fields }, subject: Fields): string {
-  const bare = body.unmapped;
-  body.unmapped = { ...bare };
-  for (const key in subject) body.unmapped[`sbx.subject.${key}`] = subject[key];
-  const json = asciiJson(body);
-  if (json.length <= RECORD_MAX) return json;
-  body.unmapped = { ...bare, "sbx.is_cut": true };
-  return asciiJson(body);
+/** Redactions of a family by field; `undefined` without any. */
+function redactionsOf({ redact }: FeedSink, family: EventFamily): FeedSink["redact"] | undefined {
+  let own: FeedSink["redact"] | undefined;
+  for (const path in redact) {
+    if (path.startsWith(`${family}.`)) (own ??= {})[path.slice(family.length + 1)] = redact[path];
+  }
+  return own;
 }
 
-function redact(subject: Fields, family: string, terms: FeedSink["redact"], max: number): Fields {
+/** The program of an event has the fields of its start, and they are as secret. */
+function commonOf(common: LedgerEvent["common"], sink: FeedSink, fieldMax: number): LedgerEvent["common"] {
+  const own = common.process;
+  if (!own) return common;
+  const { executable, command, cwd, container } = own;
+  const redactions = redactionsOf(sink, "process");
+  const isWhole = [executable, command, cwd].every((text) => cut(text, fieldMax) === text);
+  if (!redactions && !container && isWhole) return common;
+  const process = {
+    ...own,
+    ...redact({ executable, command, cwd }, redactions, fieldMax),
+    ...(container && { container: cutAll(container, fieldMax) }),
+  };
+  return { ...common, process };
+}
+
+function redact(subject: Fields, terms: FeedSink["redact"] | undefined, max: number): Fields {
   const redacted: Fields = {};
   for (const key in subject) {
     const value = subject[key];
-    const how = terms[`${family}.${key}`];
+    const how = terms?.[key];
     if (how === "remove") continue;
     if (how === undefined && typeof value === "string") redacted[key] = cut(value, max);
     else if (how === undefined && (typeof value === "number" || typeof value === "boolean")) {
@@ -271,12 +184,4 @@ function cut(text: string, max: number): string {
     end += char.length;
   }
   return `${text.slice(0, end).toWellFormed()}…`;
-}
-
-/** JSON in printable ASCII: no character of a guest can end a line or a message. */
-export function asciiJson(value: unknown): string {
-  return JSON.stringify(value).replace(
-    /[\u007f-\uffff]/g,
-    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
 }

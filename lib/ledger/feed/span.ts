@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import type { EventFamily, EventType } from "../../event/mod.ts";
 import { conventionsOf, toAttributes } from "../sink/mod.ts";
-import type { FeedRecord } from "./record.ts";
+import type { PartedRecord } from "./record.ts";
 
 /** Most keys, an event's id or a pid, by which programs are remembered; a guest decides how many it starts (§14). */
 export const PROGRAMS_MAX = 10_000;
@@ -42,7 +42,7 @@ export interface EventSpan {
 export class SpanBuilder {
   readonly #programs = new Map<string, Program>();
 
-  spanOf(record: FeedRecord): EventSpan {
+  spanOf(record: PartedRecord): EventSpan {
     const { family, common: { event_type }, duration_ms = 0, hasEnded } = record.parts;
     if (event_type === "process.exec" && record.decision !== "block") {
       return { id: this.#begin(record).spanId };
@@ -68,7 +68,7 @@ export class SpanBuilder {
     };
   }
 
-  #begin(record: FeedRecord): Program {
+  #begin(record: PartedRecord): Program {
     const { session_id, event_id, time } = record;
     const { process, labels } = record.parts.common;
     const { pid = 0, ppid } = process ?? {};
@@ -91,14 +91,14 @@ export class SpanBuilder {
     return program;
   }
 
-  #end({ session_id, parts: { common: { labels, process } } }: FeedRecord): Program | undefined {
+  #end({ session_id, parts: { common: { labels, process } } }: PartedRecord): Program | undefined {
     const program = this.#get(session_id, labels.event_id) ?? this.#get(session_id, process?.pid);
     if (program) program.hasEnded = true;
     return program;
   }
 
   #parentOf(
-    { session_id, event_type, parts: { common: { labels, process } } }: FeedRecord,
+    { session_id, event_type, parts: { common: { labels, process } } }: PartedRecord,
   ): string | undefined {
     const pid = event_type === "process.exec" ? process?.ppid : process?.pid;
     return (this.#get(session_id, labels.event_id) ?? this.#get(session_id, pid))?.spanId;
@@ -115,7 +115,7 @@ export class SpanBuilder {
   }
 }
 
-function ownId({ session_id, event_id }: FeedRecord, start = event_id): string {
+function ownId({ session_id, event_id }: PartedRecord, start = event_id): string {
   return idOf(`${session_id} ${start}`, 16);
 }
 
@@ -124,7 +124,7 @@ function nanoseconds(ms: number): string {
   return `${BigInt(Math.round(ms * 1000)) * 1000n}`;
 }
 
-function isFailure({ decision, parts: { subject, error } }: FeedRecord): boolean {
+function isFailure({ decision, parts: { subject, error } }: PartedRecord): boolean {
   const { status, exit_code, is_error } = subject;
   return decision === "block" || error !== undefined || Number(status) >= 400 || is_error === true ||
     (exit_code !== undefined && exit_code !== 0);
@@ -140,13 +140,13 @@ const NAMES: Partial<Record<EventType, string[]>> = {
   "process.exit": ["process.executable.name"],
 };
 
-function nameOf({ parts: { family, common: { event_type }, subject } }: FeedRecord): string {
+function nameOf({ parts: { family, common: { event_type }, subject } }: PartedRecord): string {
   const attributes = conventionsOf(family, subject);
   return NAMES[event_type]?.map((key) => attributes[key]).filter(Boolean).join(" ") || event_type;
 }
 
 /** Attributes that the log record and the span of an event share. */
-export function attributesOf(record: FeedRecord): unknown[] {
+export function attributesOf(record: PartedRecord): unknown[] {
   const { family, common, subject, vm_name, rule_id, error } = record.parts;
   return toAttributes({
     "sbx.event.id": common.event_id,

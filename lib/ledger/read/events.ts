@@ -92,62 +92,72 @@ export async function readEvents(path: string, filter: EventFilter = {}): Promis
 }
 
 /** As {@linkcode readEvents}, with the length of each event. */
-export async function readSizedEvents(path: string, filter: EventFilter): Promise<SizedPage> {
+export function readSizedEvents(path: string, filter: EventFilter): Promise<SizedPage> {
+  return withLedger(path, (client) => selectEvents(client, filter, (event, chars) => ({ event, chars })));
+}
+
+/**
+ * As {@linkcode readSizedEvents}, from a ledger that is open.
+ *
+ * @param map makes what the page has of an event; an event that it does not keep is garbage before the page is complete
+ */
+export async function selectEvents<T>(
+  client: Client,
+  filter: EventFilter,
+  map: (event: LedgerEvent, chars: number) => T,
+): Promise<{ events: T[]; next_cursor?: string }> {
   const { cursor, limit: wanted = PAGE_EVENTS, chars: most = PAGE_CHARS, order, ...conditions } = filter;
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
   const { from, args } = selectionOf(conditions);
-  if (order === "newest") return await readNewest(path, { from, args }, { limit, most, cursor });
+  if (order === "newest") return await selectNewest(client, { from, args }, { limit, most, cursor }, map);
   const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
   const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence LIMIT ${count}`;
-  return await withLedger(path, async (client) => {
-    const events: SizedEvent[] = [];
-    let chars = 0;
-    for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
-      const end = after + PASS_ROWS;
-      const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
-      for (const row of rows) {
-        if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
-        chars += charsOf(row);
-        after = Number(row.sequence);
-        events.push({ event: toLedgerEvent(row), chars: charsOf(row) });
-      }
-      if (rows.length === READ_ROWS) continue;
-      // The database answers without giving way to others.
-      await new Promise((resolve) => setTimeout(resolve));
-      after = await lastBefore(client, end);
+  const events: T[] = [];
+  let chars = 0;
+  for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
+    const end = after + PASS_ROWS;
+    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
+    for (const row of rows) {
+      if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
+      chars += charsOf(row);
+      after = Number(row.sequence);
+      events.push(map(toLedgerEvent(row), charsOf(row)));
     }
-    return { events };
-  });
+    if (rows.length === READ_ROWS) continue;
+    // The database answers without giving way to others.
+    await new Promise((resolve) => setTimeout(resolve));
+    after = await lastBefore(client, end);
+  }
+  return { events };
 }
 
 /** Reads one page backwards, from the end of the ledger or from before the cursor. */
-async function readNewest(
-  path: string,
+async function selectNewest<T>(
+  client: Client,
   { from, args }: Selection,
   { limit, most, cursor }: { limit: number; most: number; cursor?: string },
-): Promise<SizedPage> {
+  map: (event: LedgerEvent, chars: number) => T,
+): Promise<{ events: T[]; next_cursor?: string }> {
   const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
   const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence DESC LIMIT ${count}`;
   const start = cursor === undefined ? Number.MAX_SAFE_INTEGER : parseCursor(cursor);
-  return await withLedger(path, async (client) => {
-    const events: SizedEvent[] = [];
-    let chars = 0;
-    for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
-      const after = Math.max(0, last - PASS_ROWS);
-      const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, last, READ_ROWS]);
-      for (const row of rows) {
-        if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
-        chars += charsOf(row);
-        before = Number(row.sequence);
-        last = before - 1;
-        events.push({ event: toLedgerEvent(row), chars: charsOf(row) });
-      }
-      if (rows.length === READ_ROWS) continue;
-      await new Promise((resolve) => setTimeout(resolve));
-      last = await lastUpTo(client, after);
+  const events: T[] = [];
+  let chars = 0;
+  for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
+    const after = Math.max(0, last - PASS_ROWS);
+    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, last, READ_ROWS]);
+    for (const row of rows) {
+      if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
+      chars += charsOf(row);
+      before = Number(row.sequence);
+      last = before - 1;
+      events.push(map(toLedgerEvent(row), charsOf(row)));
     }
-    return { events };
-  });
+    if (rows.length === READ_ROWS) continue;
+    await new Promise((resolve) => setTimeout(resolve));
+    last = await lastUpTo(client, after);
+  }
+  return { events };
 }
 
 function charsOf({ event, outcome }: TextRow): number {
@@ -161,25 +171,33 @@ async function lastUpTo(client: Client, end: number): Promise<number | undefined
   return row.last === null ? undefined : Number(row.last);
 }
 
+/** Range of ends, and the events that they may be of. */
+export interface EndedRange {
+  /** number of the last outcome before, and of the last one that is read */
+  from: number;
+  to: number;
+  /** sequence of the last event */
+  last: number;
+  limit: number;
+}
+
 /** Reads events up to `last` whose first end is one of the outcomes after `from` up to `to`, in the order of their ends. */
-export function readEnded(
-  path: string,
-  { from, to, last, limit }: { from: number; to: number; last: number; limit: number },
+export async function selectEnded(
+  client: Client,
+  { from, to, last, limit }: EndedRange,
 ): Promise<{ events: LedgerEvent[]; end: number }> {
-  return withLedger(path, async (client) => {
-    const rows = await selectPage(
-      client,
-      [...LIST_COLUMNS, "number"],
-      // From the ends: a join that begins with the events reads all of them.
-      `FROM outcomes CROSS JOIN entries ON entries.event_id = outcomes.event_id
-        WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 AND number =
-          (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)
-        ORDER BY number LIMIT ?4`,
-      [from, to, last, limit],
-    );
-    const end = rows.length === limit ? Number(rows.at(-1)!.number) : to;
-    return { events: rows.map(toLedgerEvent), end };
-  });
+  const rows = await selectPage(
+    client,
+    [...LIST_COLUMNS, "number"],
+    // From the ends: a join that begins with the events reads all of them.
+    `FROM outcomes CROSS JOIN entries ON entries.event_id = outcomes.event_id
+      WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 AND number =
+        (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)
+      ORDER BY number LIMIT ?4`,
+    [from, to, last, limit],
+  );
+  const end = rows.length === limit ? Number(rows.at(-1)!.number) : to;
+  return { events: rows.map(toLedgerEvent), end };
 }
 
 /** The sequence before which the events after `end` begin; `undefined` without any. */
@@ -259,16 +277,26 @@ export function parseEvent(
 /** Joins the columns `event`, `decision` and `rule_id` of an event with the `outcome` of its first end. */
 export function toLedgerEvent(row: TextRow): LedgerEvent {
   const { event, outcome } = parseEvent(row.event!, row.outcome);
-  const { event_id: _, number: __, response: ___, decision: final, ...end } = outcome ??
-    {} as Partial<StoredOutcome>;
+  const final = outcome?.decision;
   const decision = final?.decision ?? row.decision;
   const ruleId = final?.rule?.id ?? row.rule_id;
-  return {
-    ...event,
-    ...(decision && { decision }),
-    ...(ruleId && { rule_id: ruleId }),
-    ...(Object.keys(end).length && { outcome: end }),
-  };
+  // Filled in place: copies of objects cost as much as parsing them.
+  const listed = event as LedgerEvent;
+  if (decision) listed.decision = decision;
+  if (ruleId) listed.rule_id = ruleId;
+  const end = outcome && endOf(outcome);
+  if (end) listed.outcome = end;
+  return listed;
+}
+
+/** Fields of an outcome that are in no other place of an event; `undefined` without any. */
+function endOf(outcome: StoredOutcome): LedgerEvent["outcome"] {
+  let end: Record<string, unknown> | undefined;
+  for (const key in outcome) {
+    if (key === "event_id" || key === "number" || key === "response" || key === "decision") continue;
+    (end ??= {})[key] = outcome[key as keyof StoredOutcome];
+  }
+  return end;
 }
 
 /** @throws {SbxError} `request.invalid` */

@@ -11,7 +11,6 @@ export {
   PAGE_EVENTS,
   PAGE_EVENTS_MAX,
   readApproval,
-  readEnded,
   readEvents,
   readLast,
   readSizedEvents,
@@ -19,6 +18,7 @@ export {
   type SizedEvent,
   toLedgerEvent,
 } from "./events.ts";
+export { LedgerTail } from "./tail.ts";
 export { countEvents, type EventCount } from "./counts.ts";
 export { readApprovals, readSentLater } from "./answers.ts";
 export {

@@ -65,11 +65,16 @@ export async function withLedger<T>(path: string, read: (client: Client) => Prom
     client = await openLedger(path);
     return await read(client);
   } catch (error) {
-    if (error instanceof SyntaxError) throw ledgerError({ code: "SQLITE_CORRUPT", cause: error }, path);
-    throw ledgerError(error, path, "read");
+    throw readError(error, path);
   } finally {
     client?.close();
   }
+}
+
+/** Converts an error of reading a ledger: JSON that does not parse is damage, too. */
+export function readError(error: unknown, path: string): SbxError {
+  if (error instanceof SyntaxError) return ledgerError({ code: "SQLITE_CORRUPT", cause: error }, path);
+  return ledgerError(error, path, "read");
 }
 
 function requireFile(path: string): void {

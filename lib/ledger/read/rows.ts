@@ -158,7 +158,7 @@ export function readHeadsAt(path: string, lengths: ChainLengths): Promise<ChainH
   return withLedger(path, (client) => headsAt(client, lengths));
 }
 
-async function lengthsOf(client: Client): Promise<ChainLengths> {
+export async function lengthsOf(client: Client): Promise<ChainLengths> {
   const last = async (table: string, key: string) => {
     const [row] = await selectText(client, ["last"], `FROM (SELECT max(${key}) AS last FROM ${table})`);
     return Number(row.last ?? 0);

@@ -44,7 +44,6 @@ export class AuditSender implements Sender {
   async #append(text: string): Promise<void> {
     const { path, maxBytes = AUDIT_BYTES } = this.options;
     const bytes = new TextEncoder().encode(text);
-    await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     await requireOwnFolder(dirname(path));
     const size = await Deno.lstat(path).then(({ size }) => size, () => 0);
     if (size > 0 && size + bytes.length > maxBytes) await this.#rotate();
@@ -96,9 +95,13 @@ async function openOwn(path: string): Promise<FileHandle> {
   }
 }
 
-/** @throws {DeliveryError} other users may take a file out of the folder, or put another one there */
+/** Makes the folder where it is missing. @throws {DeliveryError} other users may take a file out of it, or put another one there */
 async function requireOwnFolder(path: string): Promise<void> {
-  const { uid, mode } = await Deno.stat(path);
+  const { uid, mode } = await Deno.stat(path).catch(async (error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+    return await Deno.stat(path);
+  });
   const isOwn = uid === Deno.uid() || uid === 0;
   const isShared = ((mode ?? 0) & OTHERS_WRITE) !== 0 && ((mode ?? 0) & STICKY) === 0;
   if (!isOwn || isShared) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { CredentialStore, sinkAuthorization, storePath } from "../../../lib/credential/mod.ts";
 import { Feed, senderOf } from "../../../lib/ledger/feed/mod.ts";
 import { RECORD_TRIES } from "../../../lib/ledger/feed/fault.ts";
-import { asciiJson, feedRecordOf } from "../../../lib/ledger/feed/record.ts";
+import { feedRecordOf } from "../../../lib/ledger/feed/record.ts";
 import { FeedSink } from "../../../lib/ledger/feed/schema.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import { execEvent, requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
@@ -234,10 +234,39 @@ Deno.test("no texts of a guest make a record longer than a receiver takes, or re
     const starter = { executable: text, command: `${text} `, cwd: text, pid: 0, ppid: 0, container };
     const common = { ...exec.common, process: starter };
     const event = { ...exec, common, process: { activity } } as unknown as Parameters<typeof feedRecordOf>[0];
-    const { body } = feedRecordOf(event, sink);
-    assert(asciiJson(body).length <= 7680, `${asciiJson(body).length}`);
-    assert(JSON.stringify(body).isWellFormed());
-    assert(!/\\ud[89a-f]/i.test(JSON.stringify(body)), "half of a character");
+    const { json } = feedRecordOf(event, sink);
+    assert(json.length <= 7680, `${json.length}`);
+    assert(/^[\x20-\x7e]+$/.test(json));
+    const plain = JSON.stringify(JSON.parse(json));
+    assert(plain.isWellFormed());
+    assert(!/\\ud[89a-f]/i.test(plain), "half of a character");
+  }
+});
+
+Deno.test("no texts of a guest put the parts of one event into another", () => {
+  const sink = FeedSink.parse({ id: "siem", form: "syslog", url: "tls://localhost" });
+  const texts = ["a", "a b", "a 1", 'a","b', "a\u0000b", "a\n=b", "undefined", "", "=a", "null", "7 a"];
+  const eventOf = (executable: string, command: string, method: string, rule: string | undefined) => {
+    const request = requestEvent("http.request", { method, path: `/${executable}` });
+    const process = { executable, command, cwd: "", pid: 1, ppid: 0 };
+    const rule_id = rule === undefined ? {} : { rule_id: rule };
+    return { ...request, common: { ...request.common, process }, decision: "allow", ...rule_id };
+  };
+  for (const first of texts) {
+    for (const second of texts) {
+      for (const rule of [first, second, undefined]) {
+        const event = eventOf(first, second, `X${second}`, rule);
+        const body = JSON.parse(
+          feedRecordOf(event as unknown as Parameters<typeof feedRecordOf>[0], sink).json,
+        );
+        const { name, cmd_line } = body.actor.process;
+        assertEquals([name, cmd_line ?? name], [first, second]);
+        assertEquals(body.http_request.url.path, `/${first}`);
+        assertEquals(body.unmapped["sbx.subject.method"], `X${second}`);
+        assertEquals(body.activity_name, `X${second}`);
+        assertEquals(body.policy?.uid, rule);
+      }
+    }
   }
 });
 
@@ -248,7 +277,7 @@ Deno.test("the error of a request repeats no field that a sink's terms leave out
   } as unknown as Parameters<typeof feedRecordOf>[0];
   const terms = { id: "siem", form: "syslog", url: "tls://localhost" };
   const textOf = (redact: Record<string, string>) =>
-    asciiJson(feedRecordOf(event, FeedSink.parse({ ...terms, redact })).body);
+    feedRecordOf(event, FeedSink.parse({ ...terms, redact })).json;
   assertStringIncludes(textOf({ "dns.qname": "remove" }), "cannot reach");
   for (const how of ["hash", "remove"]) assert(!textOf({ "http.host": how }).includes("secret.corp"), how);
 });

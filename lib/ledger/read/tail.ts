@@ -1,0 +1,52 @@
+/** A ledger that stays open while the rows behind a position are read, page after page. */
+import type { Client } from "../database.ts";
+import { type EndedRange, type LedgerEvent, selectEnded, selectEvents } from "./events.ts";
+import { openLedger, readError } from "./open.ts";
+import { type ChainLengths, lengthsOf } from "./rows.ts";
+
+/** Opening a ledger for each page would cost as much as reading 500 of its rows. */
+export class LedgerTail {
+  readonly #path: string;
+  readonly #client: Client;
+
+  private constructor(path: string, client: Client) {
+    this.#path = path;
+    this.#client = client;
+  }
+
+  /** @throws {SbxError} as `openLedger`; `ledger.invalid` */
+  static async open(path: string): Promise<LedgerTail> {
+    try {
+      return new LedgerTail(path, await openLedger(path));
+    } catch (error) {
+      throw readError(error, path);
+    }
+  }
+
+  /** Rows that the ledger has now. */
+  lengths(): Promise<ChainLengths> {
+    return this.#read(lengthsOf);
+  }
+
+  /** Reads events, oldest first, and passes each one on. @param after sequence of the last one before */
+  async events(after: number, limit: number, visit: (event: LedgerEvent) => void): Promise<void> {
+    await this.#read((client) => selectEvents(client, { cursor: String(after), limit }, visit));
+  }
+
+  /** Reads events whose first end is in a range. @returns with the number of the last outcome that was read */
+  ended(range: EndedRange): Promise<{ events: LedgerEvent[]; end: number }> {
+    return this.#read((client) => selectEnded(client, range));
+  }
+
+  close(): void {
+    this.#client.close();
+  }
+
+  async #read<T>(read: (client: Client) => Promise<T>): Promise<T> {
+    try {
+      return await read(this.#client);
+    } catch (error) {
+      throw readError(error, this.#path);
+    }
+  }
+}
