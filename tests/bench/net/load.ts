@@ -14,6 +14,8 @@ export interface Job {
   connections: number;
   /** number of requests, `bytes` of a download, or number of open connections */
   count: number;
+  /** paths of the requests, one after the other; default: one path */
+  paths?: number;
 }
 
 /** Result of one measurement. */
@@ -35,12 +37,17 @@ if (import.meta.main) {
 
 async function run(job: Job): Promise<Result> {
   const conns = await Promise.all(Array.from({ length: job.connections }, () => open(job)));
-  const request = new TextEncoder().encode(
-    `GET ${
-      job.kind === "download" ? `/big/${job.count}` : "/v1/items?page=1"
-    } HTTP/1.1\r\nhost: ${job.host}\r\n` +
-      "user-agent: bench/1\r\naccept: application/json\r\n\r\n",
-  );
+  const requestOf = (path: string) =>
+    new TextEncoder().encode(
+      `GET ${path} HTTP/1.1\r\nhost: ${job.host}\r\n` +
+        "user-agent: bench/1\r\naccept: application/json\r\n\r\n",
+    );
+  const requests = job.kind === "download"
+    ? [requestOf(`/big/${job.count}`)]
+    : job.paths === undefined
+    ? [requestOf("/v1/items?page=1")]
+    : Array.from({ length: job.paths }, (_, at) => requestOf(`/v1/items/${at}?page=1`));
+  let next = 0;
   let remaining = job.kind === "download" ? 1 : job.count;
   let failed = 0;
   const times: number[] = [];
@@ -50,7 +57,7 @@ async function run(job: Job): Promise<Result> {
     while (remaining-- > 0) {
       const sent = performance.now();
       try {
-        await conn.write(request);
+        await conn.write(requests[next++ % requests.length]);
         await readResponse(conn, buffer);
       } catch (error) {
         if (failed++ === 0) console.error("a request failed:", (error as Error).message);

@@ -54,11 +54,11 @@ async function compare() {
   };
   const load = async ({ proxy, port, caFile }: Side, count: number): Promise<Cost> => {
     const job: Job = { kind: "requests", host: HOST, connections: CONNECTIONS, port, caFile, count };
-    const before = await cpuTime(proxy.pid);
+    const before = await proxy.cpuTime();
     await client.write(JSON.stringify(job));
     const { seconds, failed }: Result = JSON.parse(await client.line());
     if (failed > 0) throw new Error(`${failed} requests failed`);
-    return { cpu: (await cpuTime(proxy.pid) - before) / count, rate: count / seconds };
+    return { cpu: (await proxy.cpuTime() - before) / count, rate: count / seconds };
   };
   const [one, other] = [await startSide("checkout", checkout), await startSide("baseline", baseline)];
   for (const side of [one, other]) await load(side, WARM_UP);
@@ -77,14 +77,4 @@ async function compare() {
     rounds: costs.length,
     requests: Number(requests),
   };
-}
-
-/** CPU time of a process so far, in `µs`: of all its threads, as the scheduler of Linux counts it. */
-async function cpuTime(pid: number): Promise<number> {
-  let nanoseconds = 0;
-  for await (const { name } of Deno.readDir(`/proc/${pid}/task`)) {
-    const stat = await Deno.readTextFile(`/proc/${pid}/task/${name}/schedstat`).catch(() => "0");
-    nanoseconds += Number(stat.split(" ")[0]);
-  }
-  return nanoseconds / 1000;
 }

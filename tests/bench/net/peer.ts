@@ -36,6 +36,16 @@ export class Peer {
     return this.#child.pid;
   }
 
+  /** CPU time so far, in `µs`: of all its threads, as the scheduler of Linux counts it. */
+  async cpuTime(): Promise<number> {
+    let nanoseconds = 0;
+    for await (const { name } of Deno.readDir(`/proc/${this.pid}/task`)) {
+      const stat = await Deno.readTextFile(`/proc/${this.pid}/task/${name}/schedstat`).catch(() => "0");
+      nanoseconds += Number(stat.split(" ")[0]);
+    }
+    return nanoseconds / 1000;
+  }
+
   async write(line: string): Promise<void> {
     await this.#writer.write(new TextEncoder().encode(line + "\n"));
   }
