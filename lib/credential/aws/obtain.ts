@@ -5,7 +5,7 @@
  */
 import { homedir } from "node:os";
 import { dirname } from "node:path";
-import type { SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ifFound, type SbxError } from "../../base/error/mod.ts";
 import { accessProblem } from "../../base/home/mod.ts";
 import type { AwsTerms } from "../cloud/terms.ts";
 import type { Obtained } from "../entry.ts";
@@ -119,7 +119,9 @@ async function requireOwnConfig(): Promise<void> {
   const files = [["AWS_CONFIG_FILE", "config"], ["AWS_SHARED_CREDENTIALS_FILE", "credentials"]];
   for (const [name, usual] of files) {
     const file = (Deno.env.get(name) || `~/.aws/${usual}`).replace(/^~\//, () => `${home}/`);
-    const path = await Deno.realPath(file).catch(() => undefined);
+    const path = await ifFound(Deno.realPath(file)).catch((cause) => {
+      throw failure(asSbxError(cause, `finding ${file}`).message);
+    });
     if (path === undefined) continue;
     // A user who can write the folder can replace the file, or the link to it.
     for (const each of new Set([path, dirname(path), await Deno.realPath(dirname(file))])) {

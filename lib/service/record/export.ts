@@ -3,6 +3,7 @@
  * ledgers, so none is lost while no service runs.
  */
 import { join } from "node:path";
+import { asSbxError, ifFound } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
@@ -175,7 +176,11 @@ export class FindingExport {
     const mark = `${ledger}.exported`;
     const { readFindingRows } = await import("../../ledger/read/mod.ts");
     const { decisionOf } = await import("./decided.ts");
-    let { after, unanswered } = parseMark(await Deno.readTextFile(mark).catch(() => "0"));
+    const text = await ifFound(Deno.readTextFile(mark)).catch((error) => {
+      // Without it, every finding of the record would go out again.
+      throw asSbxError(error, `reading ${mark}`);
+    });
+    let { after, unanswered } = parseMark(text ?? "0");
     const context = async (): Promise<RecordContext> => {
       // A finding goes out also when the index cannot be read.
       const entry = await this.#sessions.get(sessionId).catch(() => undefined);

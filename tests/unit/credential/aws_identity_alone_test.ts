@@ -346,6 +346,12 @@ Deno.test("a configuration that others can change names no program", () =>
       Deno.env.set("AWS_CONFIG_FILE", named);
       assert(/shared can be changed by other users/.test(await problemOf({ profile: "evil" })), named);
     }
+    // A place that cannot be checked is not taken for an absent file.
+    const circle = join(home, "circle");
+    await Deno.symlink(circle, circle);
+    Deno.env.set("AWS_CONFIG_FILE", circle);
+    assert((await problemOf({ profile: "evil" })).startsWith(`finding ${circle} failed`));
+    Deno.env.set("AWS_CONFIG_FILE", "~/shared/config");
     await assertRejects(() => Deno.stat(mark), Deno.errors.NotFound);
     await Deno.chmod(elsewhere, 0o755);
     await problemOf({ profile: "evil" });

@@ -142,6 +142,18 @@ Deno.test("a session without a record, whose VM never booted, keeps nothing back
     assertEquals(findings.problems(), []);
   }));
 
+Deno.test("a record whose mark cannot be read sends no finding again, and is a problem", () =>
+  withExport(async ({ home, configure, url, record, findings, got }) => {
+    await configure({ settings: TELEMETRY(url) });
+    const { ledger } = sessionPaths(home, await record());
+    await Deno.mkdir(`${ledger}.exported`);
+    await findings.begin();
+    await waitUntil(() => findings.problems().length > 0);
+    assertStringIncludes(findings.problems()[0], `findings are not exported: reading ${ledger}.exported`);
+    await findings.close();
+    assertEquals(got, []);
+  }));
+
 Deno.test("a sink in trouble is a problem until it answers, also after a restart and without a new finding", () =>
   withExport(async ({ home, configure, url, record, findings, got, answer }) => {
     answer.status = 500;
