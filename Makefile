@@ -22,7 +22,7 @@ test: setup deps image ## checks and tests of each change, two VMs included
 	@scripts/test.sh
 
 # Everything else that boots VMs: with make test, all that CI runs.
-test-vms: setup deps image ## every other test that boots VMs; 35 minutes
+test-vms: setup deps image ## every other test that boots VMs; 25 minutes
 	@TESTS=1 scripts/deps.sh
 	@scripts/test.sh vms
 
