@@ -3,7 +3,13 @@ import { assert, assertEquals, assertRejects } from "@std/assert";
 import { basename } from "node:path";
 import { deflateSync } from "node:zlib";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { BUNDLE_MAX, OBJECTS_MAX, type StateLimits, TURN_LIMITS } from "../../../lib/repo/limit.ts";
+import {
+  BUNDLE_MAX,
+  FILES_MAX,
+  OBJECTS_MAX,
+  type StateLimits,
+  TURN_LIMITS,
+} from "../../../lib/repo/limit.ts";
 import { History } from "../../../lib/repo/mod.ts";
 import { bytesOf, Forge, HostileGuest, type RawEntry, take, takeFrom } from "../../helper/hostile_guest.ts";
 import { git, sh, World } from "../../helper/repository.ts";
@@ -163,12 +169,12 @@ Deno.test("an endless bundle, and one that breaks off, leave nothing", async () 
   );
 });
 
-Deno.test("a tree of a million entries, a bomb of trees and folders a thousand deep are refused", async () => {
+Deno.test("a tree of more files than a host takes, a bomb of trees and folders a thousand deep are refused", async () => {
   await using world = await World.ofRepository();
   const forge = Forge.of(world);
   const blob = await forge.blob("x");
   const wide = Array.from(
-    { length: 1_000_000 },
+    { length: FILES_MAX + 1 },
     (_, at): RawEntry => ["100644", `f${String(at).padStart(7, "0")}`, blob],
   );
   assertEquals(await take(world, await forge.commit(await forge.tree(wide))), "repo.too_large");
