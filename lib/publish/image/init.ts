@@ -209,10 +209,11 @@ mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
+# No code cache: each program starts once, and would compile all of itself to write it down.
 guest="env -i HOME=${LAYER_PATH} PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
 deno="${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
-  --no-remote --no-npm --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
+  --no-remote --no-npm --no-code-cache --quiet \${sbx_v8_flags:+--v8-flags=$sbx_v8_flags}"
 $guest $deno ${LAYER_PATH}/sbx-pty-agent.js &
 agent=$!
 mkfifo ./run/sbx/booted ./run/sbx/activity-keys
