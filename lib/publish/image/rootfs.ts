@@ -25,6 +25,9 @@ const DPKG_OPTIONS = [
   "path-include=/usr/share/doc/*/copyright",
 ];
 
+/** Hook before the packages are installed: without these folders the alternatives of some, such as a JDK's, fail. */
+const MAN_FOLDERS = `for at in 1 2 3 4 5 6 7 8; do mkdir -p "$1/usr/share/man/man$at"; done`;
+
 /**
  * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder,
  * `$overlay` the files laid over it. The image is made here, so that the tree, whose owners are not the
@@ -97,6 +100,7 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     `--architectures=${archNames(parts.arch).debian}`,
     ...DPKG_OPTIONS.map((option) => `--dpkgopt=${option}`),
     `--include=${[...new Set([...BASE_PACKAGES, ...parts.packages])].join(",")}`,
+    `--essential-hook=${MAN_FOLDERS}`,
     `--customize-hook=${finish}`,
     parts.suite,
     "-",
