@@ -105,6 +105,9 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "ObserveFile":
       enforcement.observeFile(call);
       return { t: "Ok" };
+    case "Flush":
+      await enforcement.recording.ledger.flush();
+      return { t: "Ok" };
     case "Budgets":
       return { t: "Budgets", budgets: enforcement.gate.budgetUses() };
     case "Counters":

@@ -35,6 +35,7 @@ export {
   contextsOf,
   eventsOf,
   explainEvent,
+  flushRecord,
   type LedgerFinder,
   ledgerFinder,
   sessionEvents,

@@ -99,7 +99,11 @@ const OPS = {
     followed.done = (async () => {
       try {
         for await (const event of held(vm).events({ ...options, signal: abort.signal })) {
-          followed.seen.push([event.common.sequence, event.process?.activity?.command ?? null]);
+          followed.seen.push([
+            event.common.sequence,
+            event.process?.activity?.command ?? null,
+            event.common.event_id,
+          ]);
         }
       } catch (error) {
         if (!abort.signal.aborted) throw error;

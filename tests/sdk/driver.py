@@ -201,7 +201,8 @@ class Followed:
 
     def add(self, event):
         command = event.get("process", {}).get("activity", {}).get("command")
-        self.seen.append([event["common"]["sequence"], command])
+        common = event["common"]
+        self.seen.append([common["sequence"], command, common["event_id"]])
 
     def run(self, vm, options):
         try:

@@ -11,6 +11,7 @@ import {
   budgetsOf,
   contextsOf,
   explainEvent,
+  flushRecord,
   type LedgerFinder,
   readLogs,
   removeSession,
@@ -36,12 +37,20 @@ export function routeRecords(
   handle(
     app,
     vmRoutes.timeline,
-    ({ params, query }) => sessionEvents(supervisor.find(params.id), query),
+    async ({ params, query }) => {
+      const vm = supervisor.find(params.id);
+      await flushRecord(vm);
+      return await sessionEvents(vm, query);
+    },
   );
   handle(
     app,
     vmRoutes.history,
-    ({ params, query }) => sessionHistory(supervisor.find(params.id), query),
+    async ({ params, query }) => {
+      const vm = supervisor.find(params.id);
+      await flushRecord(vm);
+      return await sessionHistory(vm, query);
+    },
   );
   handle(app, vmRoutes.logs, ({ params }) => readLogs(supervisor.find(params.id).paths));
   handle(

@@ -21,30 +21,57 @@ import { factsOf, type FindingExceptions } from "./exceptions.ts";
 import { Grouping } from "./grouping.ts";
 import { readStates } from "./triage.ts";
 import type { Sessions } from "./sessions.ts";
-import type { Vm } from "../vm/vm.ts";
+import { isAlive, type Vm } from "../vm/vm.ts";
+import { ignore } from "../../base/error/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import { basename, dirname } from "node:path";
 import type { Maker } from "../../ledger/sink/mod.ts";
 
 /** Finds the path of a session's ledger. */
 export type LedgerFinder = (idOrName: string) => Promise<string>;
 
+/** A VM whose record is read. */
+type RecordedVm = Pick<Vm, "paths" | "state" | "process">;
+
 interface VmFinder {
   /** @throws {SbxError} `vm.not_found` */
-  find(idOrName: string): Pick<Vm, "paths">;
+  find(idOrName: string): RecordedVm;
 }
 
-/** Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. */
+/** Longest wait in `ms` for a VM's process to write its last rows. A reader then gets the rows that are in the file. */
+const FLUSH_MS = timeLimit(5000);
+
+/**
+ * Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. The ledger of a VM that runs
+ * has every event that an earlier answer named.
+ */
 export function ledgerFinder(vms: VmFinder, sessions: Sessions, home: Home): LedgerFinder {
   return async (idOrName) => {
-    if (/^[0-9a-f-]{36}$/.test(idOrName)) return sessionPaths(home, idOrName).ledger;
+    let vm: RecordedVm;
     try {
-      return vms.find(idOrName).paths.ledger;
+      vm = vms.find(idOrName);
     } catch (error) {
-      const id = await sessions.findByName(idOrName);
+      const id = UUID.test(idOrName) ? idOrName : await sessions.findByName(idOrName);
       if (id === undefined) throw error;
       return sessionPaths(home, id).ledger;
     }
+    await flushRecord(vm);
+    return vm.paths.ledger;
   };
+}
+
+const UUID = /^[0-9a-f-]{36}$/;
+
+/** Waits until the rows that a VM's process holds are in its ledger: an event that an answer named can then be read. */
+export async function flushRecord({ state, process }: Pick<Vm, "state" | "process">): Promise<void> {
+  if (!isAlive(state)) return;
+  const flush = process.call({ t: "Flush" }).catch(
+    ignore("the rows in the file can be read; the process reports a ledger that it cannot write"),
+  );
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, FLUSH_MS);
+  await Promise.race([flush, promise]);
+  clearTimeout(timer);
 }
 
 /** Reads a page of the events of a VM's session; none before it has a ledger. */

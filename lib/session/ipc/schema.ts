@@ -107,6 +107,8 @@ export const Call = z.discriminatedUnion("t", [
   }),
   /** a job's output from a position on, until its end */
   z.strictObject({ t: z.literal("JobFollow"), job: JobId, from: z.int().nonnegative() }),
+  /** the record as it is now can be read from its file */
+  z.strictObject({ t: z.literal("Flush") }),
   z.strictObject({ t: z.literal("AwaitFile"), path: z.string(), size: z.int() }),
   /** the host took files from the workspace, or put some into it */
   z.strictObject({
@@ -318,6 +320,7 @@ export const REPLIES = {
   JobStop: ["Job"],
   ServiceAct: ["Job"],
   JobFollow: ["Output", "Missing", "Job"],
+  Flush: ["Ok"],
   AwaitFile: ["Ok"],
   ObserveFile: ["Ok"],
   DecideFile: ["FileDecided"],

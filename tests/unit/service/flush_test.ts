@@ -1,0 +1,84 @@
+/** Reads of a record see every event that an answer named, though the VM's process holds its last rows. */
+import { assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
+import { serve } from "../../../cmd/process/calls.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { home as homeOf } from "../../../lib/base/home/mod.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
+import { explainEvent, ledgerFinder } from "../../../lib/service/record/ledger.ts";
+import type { Sessions } from "../../../lib/service/record/sessions.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
+import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
+import type { CallServer } from "../../../lib/session/ipc/mod.ts";
+import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+import { withProcesses } from "../../helper/vm_process.ts";
+
+/** Runs `work` with a VM whose ledger and process are this test's. */
+function withVm(
+  work: (ledger: Ledger, vm: Vm, process: CallServer) => Promise<void>,
+): Promise<void> {
+  return withLedgerPath(async (path) => {
+    await Deno.mkdir(dirname(path), { recursive: true });
+    await using ledger = await Ledger.open(path, { sessionId: SESSION });
+    const session = { enforcement: Promise.resolve({ recording: { ledger } }) };
+    const served = { session } as unknown as Parameters<typeof serve>[0];
+    await withProcesses(["vm"], (_, call, caller) => serve(served, call, caller), (dir, servers) =>
+      work(
+        ledger,
+        {
+          paths: { ledger: path },
+          state: { state: "Running" },
+          process: new VmProcess(join(dir, "vm.sock")),
+        } as unknown as Vm,
+        servers.get("vm")!,
+      ));
+  });
+}
+
+const noSessions = { findByName: () => Promise.resolve(undefined) } as unknown as Sessions;
+
+function finderOf(vm: Vm) {
+  const find = () => vm;
+  return ledgerFinder(
+    { find },
+    noSessions,
+    homeOf({ get: (name) => name === "SBX_HOME" ? "/none" : undefined }),
+  );
+}
+
+Deno.test("an event can be read as soon as it is appended", () =>
+  withVm(async (ledger, vm) => {
+    const find = finderOf(vm);
+    for (let at = 0; at < 20; at++) {
+      const event = execEvent(`echo ${at}`);
+      ledger.append({ event, decision: { decision: "allow" } });
+      const why = await explainEvent(await find("dev"), event.common.event_id);
+      assertEquals(why.event.common.event_id, event.common.event_id);
+    }
+  }));
+
+Deno.test("the record of a VM whose process is gone can be read", () =>
+  withVm(async (ledger, vm, process) => {
+    const event = execEvent("echo");
+    ledger.append({ event, decision: { decision: "allow" } });
+    await ledger.flush();
+    await process.close();
+    assertEquals(await finderOf(vm)("dev"), vm.paths.ledger);
+  }));
+
+Deno.test("a deleted VM's record is found by its name, and an unknown name is refused", async () => {
+  const find = () => {
+    throw new SbxError("vm.not_found", "no such VM");
+  };
+  const sessions = {
+    findByName: (name: string) => Promise.resolve(name === "old" ? SESSION : undefined),
+  } as unknown as Sessions;
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? "/home" : undefined });
+  const finder = ledgerFinder({ find }, sessions, home);
+  assertEquals(await finder("old"), `/home/ledgers/${SESSION}/session.db`);
+  assertEquals(
+    await finder("11111111-1111-4111-8111-111111111111"),
+    "/home/ledgers/11111111-1111-4111-8111-111111111111/session.db",
+  );
+  assertEquals(await finder("none").catch(({ code }) => code), "vm.not_found");
+});
