@@ -84,6 +84,37 @@ Deno.test("bytes of a body without a length, and of a relayed connection, count 
   }
 });
 
+Deno.test("an upload in chunks is no way past a rule on the sum of bytes, nor out of the record", async () => {
+  const match =
+    `http.request.bytes + history.sum("http.request", "http.request.bytes", "true", "1h") > 300000`;
+  const rules = `[profiles.rules.sum]\naction = "block"\nmatch = '${match}'\n`;
+  let uploaded = 0;
+  const upstream = rawUpstream(async (client) => {
+    await client.until("\r\n\r\n");
+    for (; uploaded < 400_000; uploaded += 1000) await client.take(1000);
+    await client.send("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+  });
+  await using net = await TestNet.open({ rules, target: () => upstream.target });
+  const uploading = await net.client(80);
+  await uploading.send("POST /x HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\n");
+  const piece = new Uint8Array(50_000);
+  for (let at = 0; at < 8; at++) {
+    await uploading.send(`${piece.length.toString(16)}\r\n`);
+    await uploading.send(piece);
+    await uploading.send("\r\n");
+  }
+  await uploading.send("0\r\n\r\n");
+  await uploading.until("\r\n\r\n");
+  const next = await net.client(80);
+  await next.send("GET /y HTTP/1.1\r\nHost: a.test\r\n\r\n");
+  await next.until("\r\n\r\n");
+  const requests = net.gate.entries.filter(({ event }) => event.http);
+  assertEquals(requests.map(({ decision }) => decision?.rule.id === "sum"), [false, true]);
+  const [{ event: { http }, outcome }] = requests;
+  assert(http!.request.bytes + outcome!.streamed_bytes! >= 400_000, `${JSON.stringify(outcome)}`);
+  upstream.close();
+});
+
 Deno.test("calls of several VMs at once overspend a day by one request's limit", async () => {
   const dir = await Deno.makeTempDir();
   try {
