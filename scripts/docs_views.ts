@@ -8,7 +8,7 @@ export function viewsPage(): string {
     return `## ${view}\n\n${table(["column", "field of the event"], rows)}`;
   });
   return `# Views of a session's record\n\nGenerated; [queries.md](../guides/queries.md) says how to ask. Every view has \`sequence\`, \`event_id\`, ` +
-    `\`decision\` and \`rule_id\` too; the views of families have \`first_byte_ms\`, \`duration_ms\` and \`error\`, ` +
+    `\`decision\` and \`rule_id\` too; the views of families have \`first_byte_ms\`, \`duration_ms\`, \`streamed_bytes\` and \`error\`, ` +
     `\`security_events\` has \`family\`, \`event\`, \`prev_hash\` and \`hash\`, and \`decisions\` has \`layer\`, ` +
     `\`reason\` and \`record\`.\n\n${parts.join("\n")}`;
 }

@@ -381,6 +381,7 @@ export function selectFamily(family: EventFamily): string {
   return `SELECT entries.sequence, entries.event_id, ${DECISION} AS decision, ${RULE} AS rule_id,
      ${selectFields({ ...SHARED, ...FAMILIES[family].columns })},
      outcome->>'$.first_byte_ms' AS first_byte_ms, outcome->>'$.duration_ms' AS duration_ms,
+     outcome->>'$.streamed_bytes' AS streamed_bytes,
      outcome->>'$.error' AS error
      FROM ${EVENTS_WITH_OUTCOMES} WHERE ${FAMILY} = '${family}'`;
 }

@@ -38,7 +38,7 @@ export function readApprovals<T>(
 /** Events whose later bytes are read: a guest makes as many as it likes. */
 const STREAMS_MAX = 100_000;
 
-/** `bytes` that went out after the decision on an event, by event; known where a budget counts them. */
+/** `bytes` that went out after the decision on an event, by event, where a budget counts them: also of events that go on. */
 export function readSentLater(path: string): Promise<Map<string, number>> {
   return withLedger(path, async (client) => {
     const rows = await selectText(
