@@ -2,7 +2,7 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { type Client, Database, type SqlValue } from "../database.ts";
 import { connect, ledgerError } from "../failure.ts";
-import { CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
+import { ALIEN, alienReason, CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
 import { copyLedger } from "../copy.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
@@ -10,23 +10,27 @@ export function openDatabase(path: string): Client {
   return connect(path, () => new Database(path));
 }
 
+/** Takes the reason why a database is no ledger. */
+type OnAlien = (reason: string) => void;
+
 /**
  * Opens a ledger for reading. One of an older version gets the current views for this connection only, so that its file
  * stays as it is. One that the database cannot lock, in a folder that this user may not write to, is read from a copy.
  *
- * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
+ * @param onAlien gets the reason instead of the error `ledger.invalid` of a database with views or triggers of its own
+ * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`, `ledger.invalid`
  * @throws the database's error if it is damaged
  */
-export async function openLedger(path: string): Promise<Client> {
+export async function openLedger(path: string, onAlien?: OnAlien): Promise<Client> {
   requireFile(path);
   try {
-    return await openAt(path, path);
+    return await openAt(path, path, onAlien);
   } catch (error) {
     if (!/^SQLITE_(READONLY|CANTOPEN)/.test((error as { code?: string }).code ?? "")) throw error;
   }
   const copy = copyLedger(path);
   try {
-    const client = await openAt(copy.path, path);
+    const client = await openAt(copy.path, path, onAlien);
     const close = client.close.bind(client);
     client.close = () => {
       close();
@@ -40,9 +44,11 @@ export async function openLedger(path: string): Promise<Client> {
 }
 
 /** @param name path for errors */
-async function openAt(path: string, name: string): Promise<Client> {
+async function openAt(path: string, name: string, onAlien: OnAlien = refuseAlien(name)): Promise<Client> {
   const client = openDatabase(path);
   try {
+    const { rows: [alien] } = await client.execute(ALIEN);
+    if (alien) onAlien(alienReason(alien));
     const { rows: [row] } = await client.execute("PRAGMA user_version");
     if (isOutdated(Number(row.user_version), name)) {
       await client.executeMultiple(`CREATE TEMP TABLE ${STATEMENTS};\n${CREATE_TEMP_VIEWS}`);
@@ -52,6 +58,15 @@ async function openAt(path: string, name: string): Promise<Client> {
     client.close();
     throw error;
   }
+}
+
+/** Reading one may never end. */
+function refuseAlien(path: string): OnAlien {
+  return (reason) => {
+    throw new SbxError("ledger.invalid", `the ledger ${path} is damaged, or not a ledger: ${reason}`, {
+      hint: "take a copy of the record that is not changed",
+    });
+  };
 }
 
 /**

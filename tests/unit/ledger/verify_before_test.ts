@@ -1,8 +1,16 @@
 /** Rows numbered below the first one, which no chain begins with, and tables replaced by views. */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { readEvents, readHeads, verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { askLedger } from "../../../lib/ledger/sql/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { copyLedger, execEvent, runSql, SESSION, withLedgerPath } from "../../helper/ledger.ts";
+
+/** A view that never has a row, and never ends. */
+const endless = (view: string, table: string) =>
+  `ALTER TABLE ${table} RENAME TO own; CREATE VIEW ${view} AS
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i FROM n) SELECT own.* FROM n, own WHERE i < 0`;
+const ENDLESS = [["Entries", "entries"], ["ledger_info", "ledger_info"], ["LEDGER_BOUND", "ledger_bound"]];
 
 const COPY = "prev_hash, hash";
 const TAMPERINGS: [what: string, statement: string, reason: RegExp][] = [
@@ -33,6 +41,13 @@ const TAMPERINGS: [what: string, statement: string, reason: RegExp][] = [
     "ALTER TABLE outcomes RENAME TO own; CREATE VIEW outcomes AS SELECT * FROM own",
     /has a view outcomes, which no ledger has/,
   ],
+  ...ENDLESS.map(([view, table]) =>
+    [
+      `a view ${view} without an end`,
+      endless(view, table),
+      new RegExp(`has a view ${view}, which no ledger has`),
+    ] satisfies typeof TAMPERINGS[number]
+  ),
   [
     "a trigger",
     "CREATE TRIGGER hide AFTER INSERT ON findings BEGIN DELETE FROM findings; END",
@@ -64,5 +79,22 @@ Deno.test("verify finds rows in front of a chain, and what is no table of a ledg
         assertEquals(ok, false);
         assertMatch(first_bad!.reason, reason);
       });
+    }
+  }));
+
+Deno.test("no reader begins with a view in place of a table, which may never end", () =>
+  withLedgerPath(async (path) => {
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      ledger.append({ event: execEvent(), decision: { decision: "allow" } });
+    }
+    for (const [view, table] of ENDLESS) {
+      const copy = await copyLedger(path);
+      await runSql(copy, endless(view, table));
+      for (const read of [readEvents, readHeads]) {
+        const { code, message } = await assertRejects(() => read(copy), SbxError);
+        assertEquals([code, message.includes(`has a view ${view}`)], ["ledger.invalid", true]);
+      }
+      assertThrows(() => askLedger(copy, "SELECT count(*) FROM entries"), SbxError, `has a view ${view}`);
     }
   }));
