@@ -5,6 +5,7 @@ import type { Locator } from "playwright-core";
 import type { Home } from "../../lib/base/home/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
+import { checkViews } from "../helper/desktop_views.ts";
 import { http, rule } from "../helper/session_gate.ts";
 import { recordOf } from "../helper/vm.ts";
 
@@ -146,8 +147,18 @@ Deno.test("rules on the desktop page", options, async (t) => {
     await dialog.waitFor({ state: "detached" });
     const file = () => Deno.readTextFile(join(home.home.dir, "rules/code.toml"));
     assertStringIncludes(await file(), "[profiles.rules.no-uploads]");
-    await page.getByRole("button", { name: "Edit no-uploads" }).click();
+    await page.getByRole("button", { name: "Edit no-uploads", exact: true }).click();
     assertEquals(await first.getByLabel("Value").inputValue(), "upload.example");
+    await dialog.getByRole("button", { name: "Close" }).click();
+    // Off, it is still to be seen.
+    const off = page.getByRole("region", { name: "Rules that are off" });
+    await page.getByRole("button", { name: "Turn off no-uploads" }).click();
+    await off.getByRole("row", { name: /no-uploads/ }).waitFor();
+    assertStringIncludes(await file(), "enabled = false");
+    await checkViews(desktop, "rules_off");
+    await off.getByRole("button", { name: "Turn on no-uploads" }).click();
+    await off.waitFor({ state: "detached" });
+    await page.getByRole("button", { name: "Edit no-uploads", exact: true }).click();
     await dialog.getByRole("button", { name: "Delete rule" }).click();
     await dialog.getByRole("button", { name: /^Delete the rule/ }).click();
     await dialog.waitFor({ state: "detached" });

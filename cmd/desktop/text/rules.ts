@@ -13,6 +13,12 @@ export const rules = {
   show: "Show",
   editOf: (id: string) => `Edit ${id}`,
   showOf: (id: string) => `Show ${id}`,
+  off: "Rules that are off",
+  turnOn: "Turn on",
+  turnOff: "Turn off",
+  turnOf: (id: string, on: boolean) => `Turn ${on ? "on" : "off"} ${id}`,
+  turnedOn: (id: string) => `${id} is on.`,
+  turnedOff: (id: string) => `${id} is off, and decides nothing.`,
   about:
     "The first rule that matches decides. The organization's rules come first, then the profile's, then sbx's.",
   builtin:

@@ -41,6 +41,7 @@ export function routePolicy(
     const vms = await inForce.list(params.id);
     return {
       rules: policy.all.map(({ rule }) => viewOf(rule)),
+      disabled: (await rules.all(params.id)).filter(({ enabled }) => !enabled).map(viewOf),
       editable: await rules.editable(params.id),
       lints: await rules.lint(policy, { notes: true }),
       vms: vms.map(({ vm: { record: { id, name } }, ...rest }) => ({ id, name, ...rest })),

@@ -50,6 +50,7 @@ export type FindingView = z.infer<typeof FindingView>;
 
 export const RuleList = z.object({
   rules: z.array(RuleView),
+  disabled: z.array(RuleView).describe("rules of the files that are off, and decide nothing"),
   editable: z.array(z.string()).describe(
     "ids of the rules that a person may change: the profile's own, or the ones added to a built-in one",
   ),

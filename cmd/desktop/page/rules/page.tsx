@@ -25,7 +25,9 @@ export function RulesPage() {
   // A link names a rule: its editor opens once its profile's rules are there.
   const { rule: wanted } = query.value;
   useEffect(() => {
-    const named = value.value?.rules.find(({ id }) => id === wanted);
+    const named = [...value.value?.rules ?? [], ...value.value?.disabled ?? []].find(({ id }) =>
+      id === wanted
+    );
     if (named) open.value = named;
     if (named) setQuery({ rule: undefined });
   }, [wanted, value.value]);
@@ -33,6 +35,14 @@ export function RulesPage() {
   const isBuiltin =
     profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source === "builtin";
   const editable = new Set(value.value?.editable);
+  const turn = async (
+    { id, name, layer: _, file: _file, line: _line, narrows: _narrows, ...rule }: RuleView,
+  ) => {
+    const enabled = !rule.enabled;
+    const table = { ...rule, enabled, name: name === id ? undefined : name };
+    const done = enabled ? words.turnedOn(id) : words.turnedOff(id);
+    if (await act(() => api.putRule(profile.value, id, table), done)) reload();
+  };
   return (
     <>
       <div class="head">
@@ -58,10 +68,24 @@ export function RulesPage() {
         />
       )}
       <RuleTable
+        label={words.table}
         rules={value.value?.rules ?? []}
         editable={editable}
         onOpen={(rule) => open.value = rule}
+        onSwitch={turn}
       />
+      {value.value && value.value.disabled.length > 0 && (
+        <section aria-label={words.off}>
+          <h2>{words.off}</h2>
+          <RuleTable
+            label={words.off}
+            rules={value.value.disabled}
+            editable={editable}
+            onOpen={(rule) => open.value = rule}
+            onSwitch={turn}
+          />
+        </section>
+      )}
       <Changes profile={profile.value} rules={value.value} onUndone={reload} />
       <Comparison key={profile.value} profile={profile.value} />
       <Simulator profile={profile.value} />
@@ -143,18 +167,21 @@ function Rule({ rule }: { rule: RuleChangeView["after"] }) {
 }
 
 interface TableProps {
+  label: string;
   rules: RuleView[];
   /** ids of the rules that can be changed here */
   editable: ReadonlySet<string>;
   onOpen: (rule: RuleView) => void;
+  /** turns a rule of the person's off, or on again */
+  onSwitch: (rule: RuleView) => void;
 }
 
 /** The rules, the first to decide on top. */
-function RuleTable({ rules, editable, onOpen }: TableProps) {
+function RuleTable({ label, rules, editable, onOpen, onSwitch }: TableProps) {
   const words = text.rules;
   return (
     <Table
-      label={words.table}
+      label={label}
       head={[
         words.order,
         words.rule,
@@ -169,8 +196,8 @@ function RuleTable({ rules, editable, onOpen }: TableProps) {
         const { id, layer, priority, action, match, reason, file, line } = rule;
         const canEdit = layer === "profile" && editable.has(id);
         return (
-          <tr key={`${layer} ${id}`}>
-            <td>{at + 1}</td>
+          <tr key={`${layer} ${id}`} class={rule.enabled ? undefined : "off"}>
+            <td>{rule.enabled ? at + 1 : text.common.none}</td>
             <th scope="row">
               {id}
               {reason && <p class="hint">{reason}</p>}
@@ -184,7 +211,7 @@ function RuleTable({ rules, editable, onOpen }: TableProps) {
               <code>{match}</code>
               {file && <p class="hint">{text.timeline.at(file, line)}</p>}
             </td>
-            <td>
+            <td class="actions">
               <button
                 type="button"
                 class={canEdit ? undefined : "ghost"}
@@ -193,6 +220,16 @@ function RuleTable({ rules, editable, onOpen }: TableProps) {
               >
                 {canEdit ? words.edit : words.show}
               </button>
+              {canEdit && (
+                <button
+                  type="button"
+                  class="ghost"
+                  aria-label={words.turnOf(id, !rule.enabled)}
+                  onClick={() => onSwitch(rule)}
+                >
+                  {rule.enabled ? words.turnOff : words.turnOn}
+                </button>
+              )}
             </td>
           </tr>
         );
