@@ -5,10 +5,14 @@ import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
 import { http } from "../helper/session_gate.ts";
 import { eventCommon, httpRequest } from "../helper/event.ts";
+import { execEvent } from "../helper/ledger.ts";
 import { newEventId } from "../../lib/event/mod.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 const PAST = "00000000-0000-4000-8000-00000000000a";
+const BUILT = "00000000-0000-4000-8000-00000000000b";
+/** More than a page of the record has. */
+const PROGRAMS = 1100;
 /** More than two pages of the record. */
 const EVENTS = 2500;
 
@@ -39,9 +43,21 @@ function writeRequests(ledger: Ledger, id: string, count: number): void {
   }
 }
 
+/** Records the programs `make 1`, `make 2` …. */
+function writePrograms(ledger: Ledger): void {
+  for (let at = 1; at <= PROGRAMS; at++) {
+    const event = execEvent(`make ${at}`);
+    Object.assign(event.common, { session_id: BUILT, event_id: newEventId() });
+    ledger.append({ event });
+  }
+}
+
 Deno.test("the record of a VM on the desktop page", options, async (t) => {
   await using home = await DesktopHome.make({
-    past: [{ id: PAST, name: "gone", write: (ledger) => writeRequests(ledger, PAST, EVENTS) }],
+    past: [
+      { id: PAST, name: "gone", write: (ledger) => writeRequests(ledger, PAST, EVENTS) },
+      { id: BUILT, name: "built", write: writePrograms },
+    ],
   });
   const { desktop } = home;
   const { page } = desktop;
@@ -75,6 +91,26 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await list.evaluate(new Function("element", end) as never);
     await list.getByRole("option", { name: "host1.example" }).waitFor();
   });
+
+  await t.step(
+    "the newest programs are there at once, and older ones on demand, to the first one",
+    async () => {
+      const program = (at: number) => page.getByRole("rowheader", { name: `make ${at}`, exact: true });
+      await desktop.open("session", BUILT, "programs");
+      await program(PROGRAMS).waitFor();
+      assertEquals(await page.getByRole("rowheader").count(), 200);
+      assertEquals(await desktop.violations(), []);
+      for (const count of [400, 600, 800, 1000]) {
+        await page.getByRole("button", { name: "Show older ones" }).click();
+        await page.getByText(`The newest ${count.toLocaleString("en")} programs`).waitFor();
+      }
+      await page.getByRole("button", { name: "Show older ones" }).click();
+      await program(1).waitFor();
+      assertEquals(await page.getByRole("rowheader").count(), PROGRAMS);
+      assertEquals(await page.getByRole("button", { name: "Show older ones" }).count(), 0);
+      await desktop.open("session", PAST, "timeline");
+    },
+  );
 
   await t.step("its record is verified, and saved event by event", async () => {
     await page.getByRole("button", { name: "Verify" }).click();

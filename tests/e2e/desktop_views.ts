@@ -6,6 +6,8 @@ export async function viewSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWo
   const { page } = desktop;
 
   await t.step("programs are a tree, with markup in their arguments", async () => {
+    // Among the newest, which are drawn first.
+    await sbx.ok("exec", "desk", "--", "sh", "-c", `: '${MARKUP}'`);
     await desktop.open("vm", "desk", "programs");
     await page.getByRole("rowheader", { name: /^sh -c .*onerror/ }).first().waitFor();
     assertEquals(await desktop.violations(), []);

@@ -23,7 +23,9 @@ const programs = {
   exit: (code: number) => `exit ${code}`,
   blocked: (rule: string) => `blocked by ${rule}`,
   inContainer: (name: string) => `in ${name}`,
-  hidden: (count: number, name: string) => `${count} earlier ones: sbx tree ${name}`,
+  newest: (count: number, name: string) =>
+    `The newest ${count.toLocaleString("en")} programs; sbx tree ${name} prints all.`,
+  older: "Show older ones",
 };
 
 const calls = {
