@@ -15,9 +15,11 @@ export const mcp = {
   waiting: "not connected",
   off: "off",
   refresh: (name: string) => `Reconnect ${name}`,
+  reconnect: "Reconnect",
   refreshed: (name: string) => `${name} is connected again.`,
   moreFor: (name: string) => `More for ${name}`,
   login: (name: string) => `Log in to ${name}`,
+  loginShort: "Log in",
   loginAbout: (issuer: string) =>
     `The login happens at ${issuer}, in another tab of this browser. The token stays on this machine; VMs never get it.`,
   openLogin: (issuer: string) => `Open ${issuer}`,

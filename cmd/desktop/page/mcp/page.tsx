@@ -105,8 +105,10 @@ function ServerRow({ profile, server, isOpen, onToggle, onRefresh }: {
       </td>
       <td class="number">{tool_count}</td>
       <td class="actions">
-        <button type="button" aria-pressed={isOpen} onClick={onToggle}>{words.toolsOf(name)}</button>
-        <button type="button" onClick={onRefresh}>{words.refresh(name)}</button>
+        <button type="button" aria-pressed={isOpen} aria-label={words.toolsOf(name)} onClick={onToggle}>
+          {words.tools}
+        </button>
+        <button type="button" aria-label={words.refresh(name)} onClick={onRefresh}>{words.reconnect}</button>
         {isRemote && <LoginButton profile={profile} server={name} onDone={onRefresh} />}
         {isRemote && (
           <Menu
@@ -144,7 +146,9 @@ function LoginButton({ profile, server, onDone }: {
     }, LOGIN_MS);
     return () => clearInterval(timer);
   }, [waiting.value]);
-  if (!waiting.value) return <button type="button" onClick={begin}>{words.login(server)}</button>;
+  if (!waiting.value) {
+    return <button type="button" aria-label={words.login(server)} onClick={begin}>{words.loginShort}</button>;
+  }
   const { url, issuer } = waiting.value;
   return (
     <Dialog title={words.login(server)} onClose={() => waiting.value = undefined}>
