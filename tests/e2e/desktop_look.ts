@@ -54,10 +54,17 @@ export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld):
     }
   });
 
-  await t.step("nor in the editor of a rule with a mistake", async () => {
+  await t.step("nor in the editor of a rule, as a sentence and with a mistake", async () => {
     await desktop.open("rules");
     await page.getByLabel("Profile").selectOption("mine");
     await page.getByRole("button", { name: "New rule" }).click();
+    await page.getByRole("button", { name: "Add a condition" }).click();
+    const condition = page.getByRole("group", { name: "Condition 1" });
+    await condition.getByLabel("Comparison").selectOption("domain");
+    await condition.getByLabel("Value").fill("upload.example");
+    await page.getByText("No problems.").last().waitFor();
+    await look("rule-sentence");
+    await page.getByLabel(/^Match/).press("Control+a");
     await page.getByLabel(/^Match/).pressSequentially('http.request.hots == "asked.example"');
     await page.locator(".cm-lintRange-error").waitFor();
     await look("rule-editor");
