@@ -5,6 +5,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   send: "give the agent of a VM its next task",
   compare: "show the work of several VMs side by side: files, tests, cost",
   acp: "let an editor use an agent in a VM, by Agent Client Protocol",
+  e2b: "let programs written for E2B use VMs of this machine",
   desktop: "open sessions, approvals, terminals and settings in a window",
   status: "show service, gateway, hypervisor, assets and permissions",
   doctor: "check this machine, or with NAME a running VM from inside",

@@ -17,6 +17,8 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/desktop/api/session.ts": "itself",
   "cmd/gateway/main.ts": "itself",
   "cmd/sbx/admin/bench.ts": "itself",
+  "cmd/sbx/e2b/server.ts": "itself",
+  "cmd/sbx/start/e2b.ts": "itself",
   "cmd/sbx/vm/stop.ts": "itself",
   "lib/client/client.ts": "itself",
   "lib/client/remote/ssh.ts": "itself",

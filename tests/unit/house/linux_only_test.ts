@@ -11,6 +11,7 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/beneath.ts": "ffi/posix/beneath.ts: one component after the other",
   "ffi/libc/descriptor.ts": "ffi/posix/folder.ts",
   "ffi/libc/process.ts": "runs in the guest",
+  "cmd/sbx/e2b/metrics.ts": "runs in the guest",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",

@@ -247,6 +247,13 @@ type = "bool"
 default = false
 meta = { builtin = true }
 
+[settings.app.e2b]
+name = "Serve programs written for E2B"
+description = "Let sbx e2b give programs VMs by E2B's API, with a key of its own"
+type = "bool"
+default = false
+meta = { builtin = true }
+
 [settings.app.check_update]
 name = "Check for updates"
 description = "Check for a new version now"

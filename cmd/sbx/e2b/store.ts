@@ -1,0 +1,150 @@
+/** Sandboxes that clients of E2B made: which VMs they are, when they end, and who may use them. */
+import { z } from "zod";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { writeAtomic } from "../../../lib/base/home/mod.ts";
+
+/** Characters of a sandbox's id, which is a label of host names. */
+const ID_LENGTH = 20;
+/** Bytes of a sandbox's access token. */
+const TOKEN_BYTES = 32;
+/** `bytes` of the state; more is refused, since it is written whole. */
+const STATE_MAX = 16 * 1024 * 1024;
+
+const Sandbox = z.strictObject({
+  id: z.string(),
+  vm: z.string().describe("id of the VM"),
+  template: z.string(),
+  /** sandbox-scoped secret of its files, programs and ports */
+  token: z.string(),
+  metadata: z.record(z.string(), z.string()),
+  started_at: z.int(),
+  /** unix ms at which it ends or pauses */
+  ends_at: z.int(),
+  on_timeout: z.enum(["kill", "pause"]),
+  auto_resume: z.boolean(),
+  allows_internet: z.boolean(),
+  is_paused: z.boolean(),
+});
+export type Sandbox = z.infer<typeof Sandbox>;
+
+const Snapshot = z.strictObject({
+  id: z.string(),
+  vm: z.string().describe("id of the VM that new ones are copies of"),
+  sandbox: z.string(),
+  names: z.array(z.string()),
+  created_at: z.int(),
+});
+export type Snapshot = z.infer<typeof Snapshot>;
+
+const State = z.strictObject({
+  version: z.literal(1),
+  sandboxes: z.array(Sandbox),
+  snapshots: z.array(Snapshot),
+});
+
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+
+/** A random id, such as `x3k9…`. */
+export function newId(): string {
+  // 36 characters of 256 bytes: the bias of 7 in 256 leaves more than 100 bits.
+  const bytes = crypto.getRandomValues(new Uint8Array(ID_LENGTH));
+  return Array.from(bytes, (byte) => ALPHABET[byte % ALPHABET.length]).join("");
+}
+
+export function newToken(): string {
+  return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
+}
+
+/** The sandboxes and snapshots of one home, kept in a file that its user alone can read. */
+export class Store {
+  readonly #path: string;
+  readonly #sandboxes = new Map<string, Sandbox>();
+  readonly #snapshots = new Map<string, Snapshot>();
+  /** the last write; writes follow each other */
+  #tail: Promise<void> = Promise.resolve();
+
+  private constructor(path: string) {
+    this.#path = path;
+  }
+
+  /** @throws {SbxError} `e2b.invalid`: the file is not one of this version */
+  static async open(path: string): Promise<Store> {
+    const store = new Store(path);
+    let text: string;
+    try {
+      text = await Deno.readTextFile(path);
+    } catch (error) {
+      if (error instanceof Deno.errors.NotFound) return store;
+      throw error;
+    }
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch {
+      json = undefined;
+    }
+    const { data, error } = State.safeParse(json);
+    if (!data) {
+      throw new SbxError("e2b.invalid", `${path} does not list the sandboxes of E2B clients`, {
+        cause: error,
+        hint: `remove it: the VMs named in it stay (sbx list shows them)`,
+      });
+    }
+    for (const each of data.sandboxes) store.#sandboxes.set(each.id, each);
+    for (const each of data.snapshots) store.#snapshots.set(each.id, each);
+    return store;
+  }
+
+  get(id: string): Sandbox | undefined {
+    return this.#sandboxes.get(id);
+  }
+
+  /** Oldest first. */
+  all(): Sandbox[] {
+    return [...this.#sandboxes.values()].sort((a, b) =>
+      a.started_at - b.started_at || (a.id < b.id ? -1 : 1)
+    );
+  }
+
+  async put(sandbox: Sandbox): Promise<void> {
+    this.#sandboxes.set(sandbox.id, sandbox);
+    await this.#save();
+  }
+
+  async remove(id: string): Promise<void> {
+    if (this.#sandboxes.delete(id)) await this.#save();
+  }
+
+  /** By id or name. */
+  snapshot(idOrName: string): Snapshot | undefined {
+    return this.#snapshots.get(idOrName) ??
+      this.snapshots().findLast(({ names }) => names.includes(idOrName));
+  }
+
+  /** Oldest first. */
+  snapshots(): Snapshot[] {
+    return [...this.#snapshots.values()].sort((a, b) => a.created_at - b.created_at);
+  }
+
+  async putSnapshot(snapshot: Snapshot): Promise<void> {
+    this.#snapshots.set(snapshot.id, snapshot);
+    await this.#save();
+  }
+
+  async removeSnapshot(id: string): Promise<void> {
+    if (this.#snapshots.delete(id)) await this.#save();
+  }
+
+  #save(): Promise<void> {
+    const saved = this.#tail.then(async () => {
+      const state = { version: 1, sandboxes: this.all(), snapshots: this.snapshots() };
+      const text = JSON.stringify(state);
+      if (text.length > STATE_MAX) {
+        throw new SbxError("e2b.too_many", "the sandboxes and their metadata take more than 16 MiB");
+      }
+      await writeAtomic(this.#path, text);
+    });
+    this.#tail = saved.catch(() => {/* the caller has the failure; the next write has all of it */});
+    return saved;
+  }
+}

@@ -1,0 +1,153 @@
+/** Changes below a folder of a guest, by its kernel's inotify. */
+import { Code, ConnectError } from "@connectrpc/connect";
+import { startPiped } from "../vm/program_pipe.ts";
+import { EventType } from "./generated/filesystem_pb.ts";
+import type { Guest } from "./guest.ts";
+
+export interface Change {
+  /** path below the watched folder */
+  name: string;
+  type: EventType;
+}
+
+const MISSING = 44, NOT_A_FOLDER = 45, NO_WATCH = 46;
+
+/** Characters of one line of the program: a path of 4096 bytes in hexadecimal. */
+const LINE_MAX = 16 * 1024;
+/** Changes that wait for a client; one that is slower loses its watch. */
+const WAITING_MAX = 100_000;
+
+/**
+ * The watching program, in the Perl that every Debian has; it prints "ready", then "KIND NAME" with the name in hexadecimal.
+ * Folders made later are watched as soon as they are reported.
+ */
+const PROGRAM = String.raw`
+use strict; use POSIX ();
+my ($root, $deep) = @ARGV;
+exit ${MISSING} unless -e $root; exit ${NOT_A_FOLDER} unless -d $root;
+my ($init, $add) = (POSIX::uname())[4] eq 'x86_64' ? (294, 254) : (26, 27);
+my $fd = syscall($init, 02000000);
+exit ${NO_WATCH} if $fd < 0;
+open(my $in, '<&=', $fd) or exit ${NO_WATCH};
+$| = 1;
+my %name;
+sub add {
+  my ($path, $name) = @_;
+  my $text = "$path";
+  my $wd = syscall($add, $fd, $text, 0x3c6 | 0x01000000);
+  if ($wd < 0) { return if length $name; exit ${NO_WATCH}; }
+  $name{$wd} = $name;
+  return unless $deep;
+  opendir(my $dir, $path) or return;
+  for my $entry (readdir $dir) {
+    next if $entry eq '.' || $entry eq '..';
+    my $below = "$path/$entry";
+    add($below, length $name ? "$name/$entry" : $entry) if -d $below && ! -l $below;
+  }
+}
+add($root, '');
+print "ready\n";
+while (my $size = sysread($in, my $buffer, 65536)) {
+  for (my $at = 0; $at < $size;) {
+    my ($wd, $mask, $cookie, $length) = unpack('iIII', substr($buffer, $at, 16));
+    my $entry = unpack('Z*', substr($buffer, $at + 16, $length));
+    $at += 16 + $length;
+    next unless length $entry && exists $name{$wd};
+    my $name = length $name{$wd} ? "$name{$wd}/$entry" : $entry;
+    my $kind = $mask & 0x180 ? 'create' : $mask & 2 ? 'write' : $mask & 0x200 ? 'remove' : $mask & 0x40 ? 'rename' : $mask & 4 ? 'chmod' : next;
+    print "$kind ", unpack('H*', $name), "\n";
+    add("$root/$name", $name) if $deep && $kind eq 'create' && $mask & 0x40000000;
+  }
+}
+`;
+
+const KINDS: Record<string, EventType> = {
+  create: EventType.CREATE,
+  write: EventType.WRITE,
+  remove: EventType.REMOVE,
+  rename: EventType.RENAME,
+  chmod: EventType.CHMOD,
+};
+
+/** The change in one line of the program; lines that are not its own have none. */
+export function parseChange(line: string): Change | undefined {
+  const [, kind, hex] = /^([a-z]+) ((?:[0-9a-f]{2})+)$/.exec(line) ?? [];
+  const type = KINDS[kind];
+  return type === undefined ? undefined : { type, name: new TextDecoder().decode(Uint8Array.fromHex(hex)) };
+}
+
+/**
+ * Watches a folder until the signal aborts.
+ *
+ * @returns once it is watched
+ * @throws {ConnectError} `not_found`, `invalid_argument`: it is no folder; `failed_precondition`: the guest cannot watch
+ */
+export async function watchFolder(
+  { client, sandbox }: Guest,
+  path: string,
+  { recursive, user, signal }: { recursive: boolean; user?: string; signal: AbortSignal },
+): Promise<AsyncIterable<Change>> {
+  const lines: string[] = [];
+  let end: { failure?: unknown } | undefined;
+  let news = Promise.withResolvers<void>();
+  let rest = "";
+  let errors = "";
+  const decoder = new TextDecoder();
+  const argv = ["perl", "-e", PROGRAM, path, recursive ? "1" : ""];
+  const pipe = await startPiped(client, sandbox.vm, { command: argv, cwd: "/", user }, {
+    stdout: (bytes) => {
+      const parts = (rest + decoder.decode(bytes, { stream: true })).split("\n");
+      rest = parts.pop()!.slice(0, LINE_MAX);
+      for (const part of parts) lines.push(part);
+      if (lines.length > WAITING_MAX) {
+        end ??= {
+          failure: new ConnectError(`more than ${WAITING_MAX} changes waited`, Code.ResourceExhausted),
+        };
+        pipe.close();
+      }
+      news.resolve();
+      return Promise.resolve();
+    },
+    stderr: (bytes) => {
+      errors = (errors + new TextDecoder().decode(bytes)).slice(0, LINE_MAX);
+      return Promise.resolve();
+    },
+  });
+  signal.addEventListener("abort", () => pipe.close(), { once: true });
+  if (signal.aborted) pipe.close();
+  pipe.exit.then(
+    ({ exit_code }) => end ??= { failure: failureOf(exit_code, path, errors.trim()) },
+    (failure) => end ??= { failure },
+  ).finally(() => news.resolve());
+
+  /** @returns undefined at the end */
+  async function line(): Promise<string | undefined> {
+    for (;;) {
+      const next = lines.shift();
+      if (next !== undefined) return next;
+      if (end) {
+        if (signal.aborted) return undefined;
+        throw end.failure;
+      }
+      news = Promise.withResolvers();
+      await news.promise;
+    }
+  }
+
+  await line();
+  return (async function* () {
+    for (let next = await line(); next !== undefined; next = await line()) {
+      const change = parseChange(next);
+      if (change) yield change;
+    }
+  })();
+}
+
+function failureOf(exitCode: number, path: string, errors: string): ConnectError {
+  if (exitCode === MISSING) return new ConnectError(`path not found: ${path}`, Code.NotFound);
+  if (exitCode === NOT_A_FOLDER) {
+    return new ConnectError(`path is not a directory: ${path}`, Code.InvalidArgument);
+  }
+  const why = errors || `exit code ${exitCode}`;
+  return new ConnectError(`${path} cannot be watched: ${why}`, Code.FailedPrecondition);
+}
