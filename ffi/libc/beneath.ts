@@ -47,18 +47,18 @@ export class OpenError extends Error {
  * device or a pipe. `path` is valid until disposal.
  */
 export class PathHandle {
-  #fd: number;
+  readonly fd: number;
 
   constructor(fd: number) {
-    this.#fd = fd;
+    this.fd = fd;
   }
 
   get path(): string {
-    return `/proc/self/fd/${this.#fd}`;
+    return `/proc/self/fd/${this.fd}`;
   }
 
   [Symbol.dispose](): void {
-    libc!.symbols.close(this.#fd);
+    libc!.symbols.close(this.fd);
   }
 }
 
@@ -82,8 +82,7 @@ export function openIn(root: string, path: string): PathHandle {
 
 function openFrom(root: string, path: string, flags: bigint, resolve: bigint): PathHandle {
   using folder = openPath(AT_FDCWD, root, BigInt(O_DIRECTORY), 0n);
-  const fd = Number(folder.path.slice("/proc/self/fd/".length));
-  return openPath(fd, path, flags, resolve | RESOLVE_NO_MAGICLINKS);
+  return openPath(folder.fd, path, flags, resolve | RESOLVE_NO_MAGICLINKS);
 }
 
 function openPath(at: number, path: string, flags: bigint, resolve: bigint): PathHandle {

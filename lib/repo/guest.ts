@@ -139,6 +139,7 @@ trap 'undo' EXIT
 git init -q --bare --object-format="$format" "$store"
 git --git-dir="$store" config core.bare false
 git --git-dir="$store" config core.worktree "$dir"
+git --git-dir="$store" config core.untrackedCache true
 cd "$dir"
 [ -z "$shallow" ] || printf '%s\\n' $shallow >"$store/shallow"
 git fetch -q --update-head-ok --no-write-fetch-head --no-tags "$bundle" '+refs/*:refs/*'

@@ -11,12 +11,13 @@ export type MachineFacts = Pick<VmRecord, "cpus" | "ram_mb" | "scratch_gb" | "li
   assets: Pick<VmRecord["assets"], "arch" | "kernel" | "initrd" | "rootfs" | "layer" | "before">;
 };
 
-/** The machine of a VM. */
+/** The machine of a VM. @param isWatched its shared folder is watched for the guest */
 export function specOf(
   { cpus, ram_mb, assets, scratch_gb, live, abilities }: MachineFacts,
   paths: SessionPaths,
   accelerator: Accelerator,
   onDiskFull: () => void,
+  isWatched = false,
 ): MachineSpec {
   const { sockets, scratch, workspace, logs } = paths;
   const console = new ConsoleLog(`${logs}/console.log`);
@@ -32,7 +33,7 @@ export function specOf(
     scratch: scratch_gb > 0 ? scratch : undefined,
     before: assets.before,
     workspace,
-    ...live && { live: shareOf(live, paths) },
+    ...live && { live: { ...shareOf(live, paths), isWatched } },
     ...abilities && { abilities },
     accelerator,
     logs,

@@ -27,7 +27,7 @@ import type {
 } from "./exec.ts";
 import { type SessionPaths, sessionPaths, vmPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
-import { FolderChanges, type LiveRecord } from "../machine/live/mod.ts";
+import { FolderChanges } from "../machine/live/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
@@ -159,11 +159,14 @@ export class Session {
     if (start.from !== "suspended") await discard(this.#paths);
     const stages = new Stages();
     const onDiskFull = () => void this.#health.diskFull().catch((error) => log.warn(error));
+    // Before its guest can read the folder: it keeps what it has read.
+    const changes = this.#watchFolder();
     const spare = await this.#spare?.takeFor(this.record, { accelerator, start }, onDiskFull);
     const started = startMachine({
       hypervisor: this.#hypervisor,
       record: this.record,
-      spec: this.#spec = spare?.spec ?? specOf(this.record, this.#paths, accelerator, onDiskFull),
+      spec: this.#spec = spare?.spec ??
+        specOf(this.record, this.#paths, accelerator, onDiskFull, changes?.isComplete),
       paths: this.#paths,
       enforcement: this.enforcement,
       spare,
@@ -178,7 +181,7 @@ export class Session {
     const { live } = this.record;
     if (live) {
       enforcement.observeFile(liveStart(live));
-      this.#watchFolder(live);
+      changes?.tell((action, paths) => this.#tellOfChanges(action, paths));
     }
     stages.all.push(...guestStages);
     stages.note("ready");
@@ -190,21 +193,27 @@ export class Session {
     await enforcement.responder.started();
   }
 
-  /** Wakes programs of the guest that watch its shared folder, as long as it runs. */
-  #watchFolder({ dir, name, top }: LiveRecord): void {
-    const wake = async (paths: string[]) => {
-      while (this.info.state === "Paused") await backgroundDelay(PAUSED_LOOK_MS);
-      const link = await this.#guest("a watcher");
-      const argv = [FILE_PROGRAM, "wake", ...paths.map((path) => `${GUEST_WORKSPACE}/${name}/${path}`)];
-      const { exit_code } = await link.exec({ argv, limit: 0, stdin: false }, NO_STREAMS);
-      if (exit_code !== 0) throw new SbxError("guest.failed", "the guest's image is of an earlier sbx");
-    };
+  /** Watches a shared folder for the guest, as long as the VM runs. @returns undefined without one, or where it cannot be watched */
+  #watchFolder(): FolderChanges | undefined {
+    const { live } = this.record;
+    if (!live) return;
+    const { dir, name, top } = live;
     try {
-      const changes = new FolderChanges({ dir, top }, wake);
+      const changes = new FolderChanges({ dir, name, top, workspace: this.#paths.workspace });
       this.ended.finally(() => changes.close());
+      return changes;
     } catch (error) {
       log.warn(`programs in the VM that watch ${dir} do not see changes of the host:`, error);
     }
+  }
+
+  async #tellOfChanges(action: "wake" | "look", paths: string[]): Promise<void> {
+    while (this.info.state === "Paused") await backgroundDelay(PAUSED_LOOK_MS);
+    const link = await this.#guest("a watcher");
+    const places = paths.map((path) => `${GUEST_WORKSPACE}/${path}`);
+    const argv = [FILE_PROGRAM, action, ...paths.length > 0 ? places : [GUEST_WORKSPACE]];
+    const { exit_code } = await link.exec({ argv, limit: 0, stdin: false }, NO_STREAMS);
+    if (exit_code !== 0) throw new SbxError("guest.failed", "the guest's image is of an earlier sbx");
   }
 
   /** Runs a program in the guest. @throws {SbxError} `vm.wrong_state`, and as {@linkcode execProgram} */

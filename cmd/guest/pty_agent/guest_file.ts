@@ -1,8 +1,12 @@
 import { openBeneath } from "../../../ffi/libc/beneath.ts";
+import { dropNames, lookUpAgain } from "../../../ffi/libc/fresh.ts";
 import { readNames } from "../../../ffi/libc/directory.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Files } from "../../../lib/base/files/mod.ts";
 import type { RunningProgram, Sink, Source } from "./program.ts";
+
+/** Where the host shares files. */
+const WORKSPACE = "/workspace";
 
 const encoder = new TextEncoder();
 
@@ -11,7 +15,8 @@ const files = new Files("/", { openBeneath, readNames });
 
 /**
  * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`, `list PATH DEPTH [CURSOR]`,
- * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`, `wake PATH…`. Its standard error is the code of an error.
+ * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`, `wake PATH…`, `look PATH…`. Its standard error is the code
+ * of an error.
  */
 export class FileAction implements RunningProgram {
   readonly status: Promise<{ code: number }>;
@@ -70,6 +75,10 @@ export class FileAction implements RunningProgram {
         return await files.makeLink(await place(path), words[0]);
       case "wake":
         return await wake([path, ...words]);
+      case "look":
+        if (path === WORKSPACE) dropNames(path);
+        else [path, ...words].forEach(look);
+        return;
       default:
         throw new SbxError("file.invalid", "no such action");
     }
@@ -154,12 +163,24 @@ async function stat(path: string): Promise<{ type: string; size: number; mode: s
   };
 }
 
+/** Names and states of a live folder are cached for minutes: the host says which ones it has changed. */
+function look(path: string): void {
+  const at = path.lastIndexOf("/");
+  try {
+    using folder = openBeneath("/", path.slice(1, at), { directory: true });
+    lookUpAgain(folder, path.slice(at + 1));
+  } catch {
+    // Its folder has gone, of which the host says so too.
+  }
+}
+
 /**
  * Wakes programs that watch files which the host has changed. Setting a mode that is there already changes nothing, reads
  * the file's state anew, and is an event for the watchers of the file and of its folder.
  */
 async function wake(paths: string[]): Promise<void> {
   for (const path of paths) {
+    look(path);
     // A watcher of the folder notices a file that has gone.
     if (!await touch(path)) await touch(path.slice(0, path.lastIndexOf("/")));
   }

@@ -2,5 +2,5 @@
 export { guestGitDir, prepareShare, shareOf } from "./files.ts";
 export { TOP_NAMES } from "./mask.ts";
 export { serveLive } from "./serve.ts";
-export { FolderChanges } from "./watch.ts";
+export { FolderChanges, type GuestAction } from "./watch.ts";
 export { LiveRecord, LiveShare } from "./schema.ts";

@@ -1,18 +1,23 @@
 /**
- * Wakes watchers in a guest when a program of the host changes a shared folder: no notice of such a change crosses a
- * virtiofs mount, so that a build or a test run in the guest would wait for ever (docs/guides/live.md, "Watching").
+ * Changes of a shared folder on the host, for its guest: no notice of such a change crosses a virtiofs mount. A program of the
+ * guest that watches a file would wait for ever (docs/guides/live.md, "Watching"), and the guest's kernel, which keeps names
+ * and states of files for minutes, would show old ones.
  */
 import { join, relative } from "node:path";
-import { ignore } from "../../base/error/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import { maskOf } from "./mask.ts";
+import { isOfThisMachine } from "./notices.ts";
 
 /** `ms` for which changes are gathered before the guest is told of them. */
 const GATHER_MS = 20;
 /** Most paths in one message to the guest, which follow one another. */
 const PATHS_MAX = 64;
-/** Most paths that wait (docs/design/contracts/14-limits.md §14); further ones are dropped. */
+/** Most paths that wait (docs/design/contracts/14-limits.md §14); of further ones no watcher hears. */
 const WAITING_MAX = 10_000;
+/** Most paths that the guest looks up again; instead of more of them it drops all names. */
+const LOOKS_MAX = 512;
+/** `ms` between two times at which the guest drops all names. */
+const DROP_MS = 1000;
 /** Most files whose last state is remembered. */
 const KNOWN_MAX = 20_000;
 /** Folders in which no program watches: their files come and go by the thousand. */
@@ -21,32 +26,54 @@ const UNWATCHED = new Set(["node_modules", "__pycache__"]);
 /** A shared folder that is watched. */
 export interface WatchedFolder {
   dir: string;
+  /** its name in the workspace */
+  name: string;
   /** masked names at its top */
   top: readonly string[];
+  /** folder of the host with the rest of the workspace */
+  workspace: string;
 }
+
+/**
+ * What a guest is to do: `wake` the programs that watch paths, or only `look` the paths up again.
+ *
+ * @param paths below the workspace; none: it is to drop all names
+ */
+export type GuestAction = (action: "wake" | "look", paths: string[]) => Promise<void>;
 
 /** Changes of a shared folder on the host, for its guest. */
 export class FolderChanges {
+  /** every change is heard of */
+  readonly isComplete: boolean;
   readonly #folder: WatchedFolder;
-  readonly #wake: (paths: string[]) => Promise<void>;
   readonly #watcher: Deno.FsWatcher;
-  readonly #waiting = new Set<string>();
+  readonly #waking = new Set<string>();
+  readonly #looking = new Set<string>();
   /** states of files that the guest was woken for: its own touch of a file changes none */
   readonly #known = new Map<string, string>();
+  #tell: GuestAction | undefined;
+  #dropsAll = false;
+  #dropped = -Infinity;
   #isSending = false;
+  #isClosed = false;
 
-  /**
-   * @param wake tells the guest of paths below the folder
-   * @throws {Error} the folder cannot be watched, e.g. for want of inotify watches
-   */
-  constructor(folder: WatchedFolder, wake: (paths: string[]) => Promise<void>) {
+  /** Gathers changes from now on. @throws {Error} the folder cannot be watched, e.g. for want of inotify watches */
+  constructor(folder: WatchedFolder) {
     this.#folder = { ...folder, top: folder.top.map((name) => name.toLowerCase()) };
-    this.#wake = wake;
-    this.#watcher = Deno.watchFs(folder.dir, { recursive: true });
-    this.#follow().catch(ignore("the folder is gone"));
+    this.#watcher = Deno.watchFs([folder.dir, folder.workspace], { recursive: true });
+    const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
+    this.isComplete = [folder.dir, folder.workspace].every((each) => isOfThisMachine(each, mounts));
+    this.#follow().catch(() => this.#goOnBlind());
+  }
+
+  /** The guest has booted: it hears of the changes since it was started, and of later ones. */
+  tell(guest: GuestAction): void {
+    this.#tell = guest;
+    this.#send();
   }
 
   close(): void {
+    this.#isClosed = true;
     try {
       this.#watcher.close();
     } catch {
@@ -55,57 +82,108 @@ export class FolderChanges {
   }
 
   async #follow(): Promise<void> {
-    for await (const { kind, paths } of this.#watcher) {
-      if (kind === "access") continue;
-      for (const path of paths) this.#note(path);
-      if (this.#waiting.size > 0) this.#send();
+    for await (const { kind, paths, flag } of this.#watcher) {
+      // The kernel has dropped notices.
+      if (flag === "rescan") this.#dropsAll = true;
+      if (kind !== "access") { for (const path of paths) this.#note(path); }
+      this.#send();
+    }
+  }
+
+  /** No notices come any more, e.g. for want of inotify watches: the guest keeps names as briefly as without a watcher. */
+  async #goOnBlind(): Promise<void> {
+    while (!this.#isClosed) {
+      this.#dropsAll = true;
+      await this.#send();
+      await backgroundDelay(DROP_MS);
     }
   }
 
   #note(path: string): void {
-    const below = relative(this.#folder.dir, path);
-    if (below === "" || !isWatched(below, this.#folder.top) || this.#waiting.size >= WAITING_MAX) return;
-    this.#waiting.add(below);
+    const { dir, name, top, workspace } = this.#folder;
+    const below = relative(dir, path);
+    if (isOutside(below)) {
+      const other = relative(workspace, path);
+      if (other !== "" && !isOutside(other)) this.#noteLook(other);
+      return;
+    }
+    const kind = below === "" ? "masked" : kindOf(below, top);
+    if (kind === "masked") return;
+    const place = `${name}/${below}`;
+    if (kind === "unwatched") this.#noteLook(place);
+    else if (this.#waking.size < WAITING_MAX) this.#waking.add(place);
+    else this.#dropsAll = true;
+  }
+
+  #noteLook(place: string): void {
+    if (this.#looking.size < LOOKS_MAX) this.#looking.add(place);
+    else this.#dropsAll = true;
   }
 
   /** Sends what waits, one message after the other. */
   async #send(): Promise<void> {
-    if (this.#isSending) return;
+    if (this.#isSending || !this.#tell) return;
     this.#isSending = true;
     try {
-      while (this.#waiting.size > 0) {
+      while (this.#dropsAll || this.#waking.size > 0 || this.#looking.size > 0) {
         await backgroundDelay(GATHER_MS);
-        const paths = [...this.#waiting].slice(0, PATHS_MAX);
-        for (const path of paths) this.#waiting.delete(path);
-        const changed = (await Promise.all(paths.map((path) => this.#isNew(path)))).flatMap((isNew, at) =>
-          isNew ? [paths[at]] : []
-        );
-        if (changed.length > 0) await this.#wake(changed);
+        await this.#sendOnce(this.#tell);
       }
     } catch {
-      // The guest has ended, or takes no such message: its image is of an earlier sbx.
+      // The guest has ended.
       this.close();
     } finally {
       this.#isSending = false;
     }
   }
 
-  async #isNew(path: string): Promise<boolean> {
-    const state = await Deno.lstat(join(this.#folder.dir, path)).then(
+  async #sendOnce(tell: GuestAction): Promise<void> {
+    if (this.#dropsAll) {
+      const wait = this.#dropped + DROP_MS - performance.now();
+      if (wait > 0 && this.#waking.size === 0) await backgroundDelay(wait);
+      if (wait <= 0 || this.#waking.size === 0) {
+        this.#dropsAll = false;
+        this.#looking.clear();
+        this.#dropped = performance.now();
+        await tell("look", []);
+      }
+    }
+    const looks = take(this.#looking);
+    if (looks.length > 0) await tell("look", looks);
+    const wakes = take(this.#waking);
+    const areNew = await Promise.all(wakes.map((path) => this.#isNew(path)));
+    const changed = wakes.filter((_, at) => areNew[at]);
+    if (changed.length > 0) await tell("wake", changed);
+  }
+
+  async #isNew(place: string): Promise<boolean> {
+    const path = join(this.#folder.dir, place.slice(this.#folder.name.length + 1));
+    const state = await Deno.lstat(path).then(
       ({ ino, size, mtime, mode }) => [ino, size, mtime?.getTime(), mode].join(" "),
       () => "gone",
     );
-    if (this.#known.get(path) === state) return false;
-    this.#known.delete(path);
-    this.#known.set(path, state);
+    if (this.#known.get(place) === state) return false;
+    this.#known.delete(place);
+    this.#known.set(place, state);
     if (this.#known.size > KNOWN_MAX) this.#known.delete(this.#known.keys().next().value!);
     return true;
   }
 }
 
-/** Whether watchers of the guest may see a path, and would watch it. */
-function isWatched(below: string, top: readonly string[]): boolean {
+/** Removes the first paths of a set for one message. */
+function take(paths: Set<string>): string[] {
+  const taken = [...paths].slice(0, PATHS_MAX);
+  for (const path of taken) paths.delete(path);
+  return taken;
+}
+
+function isOutside(below: string): boolean {
+  return below === ".." || below.startsWith("../");
+}
+
+/** Whether programs of the guest can see a path, and would watch it. */
+function kindOf(below: string, top: readonly string[]): "watched" | "unwatched" | "masked" {
   const names = below.split("/");
-  return names[0] !== ".." && !top.includes(names[0].toLowerCase()) &&
-    names.every((name) => !UNWATCHED.has(name) && maskOf(name) !== "runs");
+  if (top.includes(names[0].toLowerCase()) || names.some((name) => maskOf(name) === "runs")) return "masked";
+  return names.some((name) => UNWATCHED.has(name)) ? "unwatched" : "watched";
 }

@@ -90,6 +90,12 @@ function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess 
  */
 const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
 
+/**
+ * Time for which a guest keeps names and states of files where it hears of the host's changes, in `s`. A change of which it
+ * does not hear shows after that time.
+ */
+const WATCHED_KEPT_SECONDS = 300;
+
 function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): Deno.ChildProcess {
   const isRoot = Deno.uid() === 0;
   // Without root it gets its user namespace from newuidmap.
@@ -100,6 +106,8 @@ function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): D
     ? [socket, "-o", `source=${workspace}`, "-o", "cache=auto", "-o", "no_posix_lock"]
     : [socket, "--shared-dir", workspace, "--cache", "auto", "--sandbox", "namespace"];
   if (tools.virtiofsdCanMigrate) args.push(...MIGRATION);
+  // Its successor has no such option, and keeps them for a second.
+  if (live?.isWatched && isLegacy) args.push("-o", `timeout=${WATCHED_KEPT_SECONDS}`);
   // A listing must not look up masked entries: it would end there.
   if (live) args.push(...isLegacy ? ["-o", "no_readdirplus"] : ["--no-readdirplus"]);
   // Only the host's root may raise it.

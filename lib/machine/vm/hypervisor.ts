@@ -147,6 +147,8 @@ interface LiveMount {
   share: LiveShare;
   /** folder of the workspace in whose place it is */
   at: string;
+  /** the guest hears of each change of the host, so that it may keep names and states of files */
+  isWatched: boolean;
 }
 
 /**
@@ -156,7 +158,11 @@ interface LiveMount {
 const SCRIPT = 'mount --rbind -- "$1" "$2" && shift 2 && exec setpriv --pdeathsig KILL -- "$@"';
 
 /** Arguments of unshare for a file server with a folder of the host. @param first commands of the shell before the mount */
-export function liveArguments({ share, at }: LiveMount, server: string[], first = ""): string[] {
+export function liveArguments(
+  { share, at }: Omit<LiveMount, "isWatched">,
+  server: string[],
+  first = "",
+): string[] {
   const { cmd, args } = selfCommand("live", [JSON.stringify(share), ...server]);
   return [
     ...Deno.uid() === 0 ? ["--mount"] : AS_ROOT_OF_A_NAMESPACE,

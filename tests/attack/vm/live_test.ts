@@ -174,6 +174,47 @@ Deno.test("a folder that is shared live", async (t) => {
       },
     );
 
+    await t.step("what it keeps of names and states gives way to each change of the host", async () => {
+      const place = join(dir, "fresh");
+      await Deno.mkdir(join(place, "node_modules/m"), { recursive: true });
+      for (const name of ["replaced", "removed", "moved", "node_modules/m/replaced"]) {
+        await Deno.writeTextFile(join(place, name), "old");
+      }
+      const cat = (...names: string[]) =>
+        inGuest(`cd fresh && for each in ${names.join(" ")}; do cat $each; done 2>&1`);
+      const kept = ["replaced", "removed", "moved", "node_modules/m/replaced"];
+      await eventually("it has read them", async () => (await cat(...kept)).stdout === "old".repeat(4));
+      await inGuest("stat -t fresh fresh/* fresh/node_modules/m");
+      const replace = async (name: string) => {
+        await Deno.writeTextFile(join(root, "new"), "new and longer");
+        await Deno.rename(join(root, "new"), join(place, name));
+      };
+      await replace("replaced");
+      await replace("node_modules/m/replaced");
+      await Deno.remove(join(place, "removed"));
+      await Deno.rename(join(place, "moved"), join(place, "there"));
+      // Without a notice it would show after five minutes, which is longer than this waits.
+      await eventually("it reads the new ones", async () => {
+        const { stdout } = await cat("replaced", "node_modules/m/replaced", "there");
+        return stdout === "new and longernew and longerold";
+      });
+      await eventually(
+        "it has lost the others",
+        async () => (await inGuest("ls fresh")).stdout === "node_modules\nreplaced\nthere\n",
+      );
+      assert((await inGuest("cat fresh/removed")).code !== 0);
+      // A folder in the place of another one, and more files than are looked up one by one.
+      await Deno.rename(join(place, "node_modules/m"), join(place, "node_modules/old"));
+      await Deno.mkdir(join(place, "node_modules/m"));
+      for (let at = 0; at < 2000; at++) Deno.writeTextFileSync(join(place, `node_modules/m/${at}`), "");
+      await Deno.writeTextFile(join(place, "node_modules/m/replaced"), "third");
+      await eventually(
+        "it reads the new folder",
+        async () => (await cat("node_modules/m/replaced")).stdout === "third",
+      );
+      await Deno.remove(place, { recursive: true });
+    });
+
     await t.step(
       "programs that watch the folder in the guest see what a program of the host changes",
       async () => {

@@ -27,6 +27,8 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/publish/image/build.ts": "images are built on Linux",
   "lib/machine/live/calls.ts": "the framework shares folders itself: no masks there yet",
   "lib/machine/live/guard.ts": "no --live",
+  "lib/machine/live/watch.ts": "no --live",
+  "ffi/libc/fresh.ts": "runs in the guest",
   "lib/publish/package/script.ts": "runs where a Debian package is installed",
   "lib/machine/vm/accelerator.ts": "there is no KVM to try",
   "lib/machine/vm/helper.ts": "no helper programs: the framework runs in the process",

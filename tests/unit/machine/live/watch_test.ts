@@ -1,62 +1,114 @@
 /** Changes of a shared folder on the host, for watchers of its guest. */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { FolderChanges } from "../../../../lib/machine/live/mod.ts";
+import { FolderChanges, type GuestAction } from "../../../../lib/machine/live/mod.ts";
 import { eventually } from "../../../helper/sbx.ts";
 
-/** Watches a new folder. */
-async function watched(wake?: (paths: string[]) => Promise<void>) {
-  const dir = await Deno.makeTempDir();
-  for (const each of ["src", ".git", ".husky", "node_modules"]) await Deno.mkdir(join(dir, each));
-  const woken: string[] = [];
-  const changes = new FolderChanges(
-    { dir, top: [".husky"] },
-    wake ?? ((paths) => Promise.resolve(void woken.push(...paths))),
-  );
+/** Watches a new folder, with a workspace beside it. */
+async function watched(tell?: GuestAction) {
+  const root = await Deno.makeTempDir();
+  const [dir, workspace] = [join(root, "app"), join(root, "workspace")];
+  for (const each of ["src", ".git", ".husky", "node_modules"]) {
+    await Deno.mkdir(join(dir, each), { recursive: true });
+  }
+  await Deno.mkdir(join(workspace, "app"), { recursive: true });
+  const woken: string[] = [], looked: string[] = [];
+  let drops = 0;
+  const changes = new FolderChanges({ dir, name: "app", top: [".husky"], workspace });
+  const guest: GuestAction = (action, paths) => {
+    if (action === "wake") woken.push(...paths);
+    else if (paths.length === 0) drops++;
+    else looked.push(...paths);
+    return Promise.resolve();
+  };
+  changes.tell(tell ?? guest);
   // Its timers keep no process alive.
   const alive = setInterval(() => {}, 1000);
   const over = async () => {
     clearInterval(alive);
     changes.close();
-    await Deno.remove(dir, { recursive: true });
+    await Deno.remove(root, { recursive: true });
   };
-  return { dir, woken, over };
+  return { dir, workspace, woken, looked, drops: () => drops, over };
 }
 
 Deno.test("a guest is woken for files that are changed, made and removed, also in new folders", async () => {
   const { dir, woken, over } = await watched();
   try {
     await Deno.writeTextFile(join(dir, "src/a.txt"), "one");
-    await eventually("it is woken", () => woken.includes("src/a.txt"));
+    await eventually("it is woken", () => woken.includes("app/src/a.txt"));
     await Deno.mkdir(join(dir, "src/new"));
-    await eventually("it is woken for the folder", () => woken.includes("src/new"));
+    await eventually("it is woken for the folder", () => woken.includes("app/src/new"));
     await Deno.writeTextFile(join(dir, "src/new/b.txt"), "two");
-    await eventually("it is woken below it", () => woken.includes("src/new/b.txt"));
+    await eventually("it is woken below it", () => woken.includes("app/src/new/b.txt"));
     woken.length = 0;
     await Deno.remove(join(dir, "src/a.txt"));
-    await eventually("it is woken for what has gone", () => woken.includes("src/a.txt"));
+    await eventually("it is woken for what has gone", () => woken.includes("app/src/a.txt"));
   } finally {
     await over();
   }
 });
 
 Deno.test("it is not woken for its own touch of a file, for masked names, nor where no program watches", async () => {
-  const { dir, woken, over } = await watched();
+  const { dir, workspace, woken, looked, over } = await watched();
   try {
     const file = join(dir, "src/a.txt");
     await Deno.writeTextFile(file, "one");
-    await eventually("it is woken", () => woken.includes("src/a.txt"));
+    await eventually("it is woken", () => woken.includes("app/src/a.txt"));
     woken.length = 0;
     const { mode } = await Deno.stat(file);
     await Deno.chmod(file, mode! & 0o777);
     for (const each of [".git/config", ".husky/run", "node_modules/x.js", "src/HEAD"]) {
       await Deno.writeTextFile(join(dir, each), "x");
     }
+    await Deno.writeTextFile(join(workspace, "beside"), "x");
     await Deno.writeTextFile(join(dir, "src/last"), "");
-    await eventually("it is woken for the last", () => woken.includes("src/last"));
-    assertEquals([...new Set(woken)], ["src/last"]);
+    await eventually("it is woken for the last", () => woken.includes("app/src/last"));
+    assertEquals([...new Set(woken)], ["app/src/last"]);
+    // It keeps names of these files, too.
+    await eventually("it looks up the others", () => looked.includes("beside"));
+    assertEquals([...new Set(looked)].sort(), ["app/node_modules/x.js", "beside"]);
   } finally {
     await over();
+  }
+});
+
+Deno.test("a guest drops all names where thousands change, instead of looking each up", async () => {
+  const { dir, looked, drops, over } = await watched();
+  try {
+    for (let at = 0; at < 3000; at++) Deno.writeTextFileSync(join(dir, `node_modules/${at}`), "");
+    await eventually("it drops them", () => drops() > 0);
+    assert(looked.length < 3000, `${looked.length}`);
+    looked.length = 0;
+    await Deno.writeTextFile(join(dir, "node_modules/later"), "");
+    await eventually("one file is looked up again", () => looked.includes("app/node_modules/later"));
+  } finally {
+    await over();
+  }
+});
+
+Deno.test("changes of before the guest could hear reach it once it can", async () => {
+  const root = await Deno.makeTempDir();
+  await Deno.mkdir(join(root, "app"));
+  await Deno.mkdir(join(root, "workspace"));
+  const changes = new FolderChanges({
+    dir: join(root, "app"),
+    name: "app",
+    top: [],
+    workspace: join(root, "workspace"),
+  });
+  const alive = setInterval(() => {}, 1000);
+  try {
+    await Deno.writeTextFile(join(root, "app/early"), "");
+    // The notice of a later file comes after its own.
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    const woken: string[] = [];
+    changes.tell((_, paths) => Promise.resolve(void woken.push(...paths)));
+    await eventually("it hears of it", () => woken.includes("app/early"));
+  } finally {
+    clearInterval(alive);
+    changes.close();
+    await Deno.remove(root, { recursive: true });
   }
 });
 
@@ -64,7 +116,7 @@ Deno.test("many changes reach the guest in messages of a limited size, one after
   let under = 0;
   const sizes: number[] = [];
   const seen = new Set<string>();
-  const { dir, over } = await watched(async (paths) => {
+  const { dir, over } = await watched(async (_, paths) => {
     assertEquals(++under, 1);
     sizes.push(paths.length);
     for (const path of paths) seen.add(path);
