@@ -88,6 +88,7 @@ async function build(): Promise<void> {
   await nameByContent(join(sources, ".desktop"));
   // Again: the files have other names now.
   await packFolder(join(sources, ".desktop"));
+  await keepPacked(join(sources, ".desktop"));
   await Deno.symlink(join(ROOT, ".deno/cache"), cache);
   const bundled = await bundlePackages(
     ROOT,
@@ -181,6 +182,14 @@ async function openStage(): Promise<Deno.FsFile> {
   const lock = await Deno.open(join(STAGE, "lock"), { write: true, create: true });
   await lock.lock(true);
   return lock;
+}
+
+/** Leaves of each file the one form that browsers take from the gateway; for other clients it is unpacked there. */
+async function keepPacked(dir: string): Promise<void> {
+  const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
+  for (const name of names.filter((each) => each.endsWith(".gz")).map((each) => each.slice(0, -3))) {
+    for (const other of [name, `${name}.br`]) await Deno.remove(join(dir, other));
+  }
 }
 
 /** Bundles the guest's programs, which `sbx-admin image build` puts into images. */

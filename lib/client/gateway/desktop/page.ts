@@ -73,7 +73,7 @@ export class DesktopPage {
     }
     let bytes;
     try {
-      bytes = await Deno.readFile(path);
+      bytes = await ifFound(Deno.readFile(path)) ?? await unpacked(path);
     } catch (cause) {
       if (name) throw notFound(name, cause);
       throw new SbxError("gateway.no_desktop", "this installation of sbx has no desktop page", {
@@ -87,6 +87,13 @@ export class DesktopPage {
 
 /** Codings in which the build left each file, the smallest first. */
 const CODINGS = [["br", ".br"], ["gzip", ".gz"]] as const;
+
+/** A file that a compiled program has in the form alone that browsers take without TLS. */
+async function unpacked(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  const packed = await Deno.readFile(`${path}.gz`);
+  const { gunzipSync } = await import("node:zlib");
+  return new Uint8Array(gunzipSync(packed));
+}
 
 /** Tests whether `Accept-Encoding` names a coding and does not refuse it. */
 function accepts(accepted: string | null, coding: string): boolean {

@@ -1,6 +1,7 @@
 /** Sign-in of the desktop page: codes, sessions, origins, files. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import {
   DesktopGate,
@@ -174,6 +175,16 @@ Deno.test("a file goes out as the build compressed it, where the browser takes t
   assertEquals(await sent(undefined), [null, "code"]);
   // A small file has no compressed one beside it.
   assertEquals(await sent("br", ""), [null, "<p>page"]);
+
+  // A compiled program has one form of each.
+  await Deno.remove(join(page, "main.js"));
+  await Deno.remove(join(page, "main.js.br"));
+  await Deno.writeFile(join(page, "main.js.gz"), gzipSync("code as it was"));
+  assertEquals(await sent(undefined), [null, "code as it was"]);
+  assertEquals(await sent("br, gzip;q=0"), [null, "code as it was"]);
+  const answer = await fetch(`data:;base64,${(await Deno.readFile(join(page, "main.js.gz"))).toBase64()}`);
+  assertEquals(await sent("gzip"), ["gzip", await answer.text()]);
+  await assertRejects(() => sent("gzip", "other.js"), SbxError, "has no file");
 });
 
 async function makeGate() {
