@@ -8,6 +8,8 @@ import { onMessage } from "../../../store/live.ts";
 import { text } from "../../../text/en.ts";
 
 const PAGE_SIZE = "1000";
+/** Events of the first request: a start and an end for each program that is drawn at first. */
+const FIRST_SIZE = "400";
 /** Programs that are drawn at first, the newest, and with each wish for older ones. */
 const SHOWN = 200;
 /** `characters` of a command that are drawn. */
@@ -57,7 +59,7 @@ class Programs {
         family: "process",
         order: "newest",
         cursor: this.#older,
-        limit: PAGE_SIZE,
+        limit: this.#early ? FIRST_SIZE : PAGE_SIZE,
       });
       if (this.#isOver) return;
       this.#older = next_cursor;

@@ -8,6 +8,8 @@ import { act, connection } from "../../../store/store.ts";
 
 /** Events of one request. */
 const PAGE_SIZE = 1000;
+/** Events of the first request: more than a window shows, and there soon. */
+const FIRST_SIZE = 200;
 /** Events that are kept; older ones are in the record, behind narrower conditions. */
 export const ROWS_MAX = 100_000;
 
@@ -60,13 +62,13 @@ export class Timeline {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** Reads one more page of older events. */
-  async loadOlder(): Promise<void> {
+  /** Reads one more page of older events. @param size its events */
+  async loadOlder(size = PAGE_SIZE): Promise<void> {
     const cursor = this.#older;
     if (cursor === undefined || this.isLoading.peek() || this.rows.peek().length >= ROWS_MAX) return;
     this.isLoading.value = true;
     await act(async () => {
-      const page = await this.#page(cursor);
+      const page = await this.#page(size, cursor);
       if (!this.#isOver) this.#setRows([...this.rows.peek(), ...page.rows], page.cursor);
     });
     this.isLoading.value = false;
@@ -76,8 +78,9 @@ export class Timeline {
   async #catchUp(): Promise<void> {
     this.#early ??= [];
     this.isLoading.value = true;
+    const isFirst = this.rows.peek().length === 0;
     await act(async () => {
-      const { rows, cursor } = await this.#page();
+      const { rows, cursor } = await this.#page(isFirst ? FIRST_SIZE : PAGE_SIZE);
       if (this.#isOver) return;
       const known = this.rows.peek();
       const last = known[0]?.sequence ?? 0;
@@ -90,9 +93,11 @@ export class Timeline {
     this.#early = undefined;
     early.forEach((row) => this.#add(row));
     this.isLoading.value = false;
+    // A person who scrolls at once finds the rest of the page.
+    if (isFirst && !this.#isOver) await this.loadOlder(PAGE_SIZE - FIRST_SIZE);
   }
 
-  async #page(cursor?: string): Promise<{ rows: Row[]; cursor: string | undefined }> {
+  async #page(size: number, cursor?: string): Promise<{ rows: Row[]; cursor: string | undefined }> {
     const { family, decision, grep, since, until } = this.#conditions;
     const page = await api.events(this.#session, {
       family,
@@ -101,7 +106,7 @@ export class Timeline {
       since: since?.toString(),
       until: until?.toString(),
       cursor,
-      limit: String(PAGE_SIZE),
+      limit: String(size),
       order: "newest",
     });
     return { rows: page.events.map((event) => rowOf(event)), cursor: page.next_cursor };
