@@ -4,6 +4,7 @@ import { ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { log } from "../../../lib/base/log/mod.ts";
 import { backgroundInterval } from "../../../lib/base/time/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
+import { untilRunning } from "../vm/new_vm.ts";
 import { Envd } from "./envd.ts";
 import { Guest } from "./guest.ts";
 import { newId, newToken, type Sandbox, type Snapshot, type Store } from "./store.ts";
@@ -105,15 +106,16 @@ export class Sandboxes {
     >,
   ): Promise<Sandbox> {
     const { template, timeout, metadata, on_timeout, auto_resume, allows_internet } = request;
-    const now = Date.now();
-    const sandbox: Sandbox = {
-      ...{ id, vm, template, metadata, on_timeout, auto_resume, allows_internet },
-      token: newToken(),
-      started_at: now,
-      ends_at: now + timeout * 1000,
-      is_paused: false,
-    };
     try {
+      await untilRunning(this.#client, { id: vm, name: `e2b-${id}` });
+      const now = Date.now();
+      const sandbox: Sandbox = {
+        ...{ id, vm, template, metadata, on_timeout, auto_resume, allows_internet },
+        token: newToken(),
+        started_at: now,
+        ends_at: now + timeout * 1000,
+        is_paused: false,
+      };
       await this.store.put(sandbox);
       return sandbox;
     } catch (error) {

@@ -154,6 +154,14 @@ const POLL_MAX_MS = 100;
 /** Waits until a VM is running. @throws {SbxError} `vm.boot_failed`: the VM stopped or failed instead */
 export async function waitUntilRunning(client: Client, { id, name }: VmSummary): Promise<void> {
   using _spinner = new Spinner(`booting ${name}`);
+  await untilRunning(client, { id, name });
+}
+
+/** @throws {SbxError} `vm.boot_failed` */
+export async function untilRunning(
+  client: Client,
+  { id, name }: Pick<VmSummary, "id" | "name">,
+): Promise<void> {
   for (let wait = POLL_MS;; wait = Math.min(wait * 1.5, POLL_MAX_MS)) {
     const { status, last_error } = await client.json<VmSummary>("GET", `/vms/${segment(id)}/status`);
     if (status === "Running") return;
