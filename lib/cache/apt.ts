@@ -3,11 +3,20 @@
  * digest of the index (wiki.debian.org/DebianRepository/Format). The host gets both over TLS, whatever the guest's apt uses. Which
  * suites an archive has is seen in the requests of apt's own; a guest that asks for others only adds documents that say nothing.
  */
+import type { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
+import { setImmediate } from "node:timers";
+import { promisify } from "node:util";
+import { gunzip } from "node:zlib";
 import { currentArch } from "../base/arch/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { type Digest, digestOf } from "./digest.ts";
 import * as limit from "./limit.ts";
+
+const unpack = promisify(gunzip) as (bytes: Uint8Array, options: object) => Promise<Buffer>;
+
+/** Fields of an index that count, and the end of a paragraph. */
+const FIELD = /^(?:Filename: (\S+)|SHA256: ([0-9a-f]{64})|)$/gm;
 
 /** Fetches a document of an archive; `undefined` for anything but a whole one. */
 type Fetch = (url: string, maxBytes?: number) => Promise<Uint8Array | undefined>;
@@ -154,40 +163,38 @@ async function readRelease(url: string, fetch: Fetch): Promise<Release | undefin
   return undefined;
 }
 
-/** The lines of an index that count; `undefined` for one that is damaged or too long. */
-async function readIndex(bytes: Uint8Array): Promise<string | undefined> {
-  const lines = ["\n"];
-  const decoder = new TextDecoder("latin1");
-  let length = 0, rest = "", file: string | undefined, sha256: string | undefined;
-  const add = () => {
-    if (file !== undefined && sha256 !== undefined) lines.push(`${file} ${sha256}\n`);
-    file = sha256 = undefined;
-  };
+/** Lines of an index that count; `undefined` for one that is damaged or too long. As one text it would take 200 MB. */
+async function readIndex(packed: Uint8Array): Promise<string | undefined> {
+  let index: Buffer;
   try {
-    const pieces = new Blob([bytes as Uint8Array<ArrayBuffer>]).stream().pipeThrough(
-      new DecompressionStream("gzip"),
-    );
-    for await (const piece of pieces) {
-      length += piece.length;
-      if (length > limit.INDEX_TEXT_MAX) return undefined;
-      const text = rest + decoder.decode(piece);
-      const end = text.lastIndexOf("\n") + 1;
-      rest = text.slice(end);
-      // A line without its end is no more than a package's longest field.
-      if (rest.length > limit.INDEX_LINE_MAX) return undefined;
-      for (
-        const [, path, hex] of text.slice(0, end).matchAll(/^(?:Filename: (\S+)|SHA256: ([0-9a-f]{64})|)$/gm)
-      ) {
-        if (path !== undefined) file = path;
-        else if (hex !== undefined) sha256 = hex;
-        else add();
-      }
-    }
+    index = await unpack(packed, { maxOutputLength: limit.INDEX_TEXT_MAX });
   } catch {
     return undefined;
   }
-  add();
-  return lines.join("");
+  const parts = ["\n"];
+  let path: string | undefined, digest: string | undefined;
+  for (let at = 0; at < index.length;) {
+    const piece = index.subarray(at, at + limit.CHUNK);
+    // Whole lines, unless one is longer than a piece.
+    const end = at + (piece.lastIndexOf(10) + 1 || piece.length);
+    const lines: string[] = [];
+    for (
+      const [line, file, sha256] of index.toString("latin1", at, index[end - 1] === 10 ? end - 1 : end)
+        .matchAll(FIELD)
+    ) {
+      if (file !== undefined) path = file;
+      else if (sha256 !== undefined) digest = sha256;
+      if (line !== "") continue;
+      if (path !== undefined && digest !== undefined) lines.push(`${path} ${digest}\n`);
+      path = digest = undefined;
+    }
+    if (end === index.length && path !== undefined && digest !== undefined) lines.push(`${path} ${digest}\n`);
+    parts.push(lines.join(""));
+    at = end;
+    // Other requests of the VM go on meanwhile.
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+  return parts.join("");
 }
 
 function digestIn(text: string, file: string): Digest | undefined {

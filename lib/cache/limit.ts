@@ -1,9 +1,8 @@
 /** Limits of the cache's Debian indexes (docs/design/contracts/14-limits.md §14). */
 
-/** Longest index of a suite of Debian packages, compressed and not, and longest line of it, in `bytes`. */
+/** Longest index of a suite of Debian packages, packed and unpacked, in `bytes`. */
 export const INDEX_MAX = 32 * 1024 * 1024;
-export const INDEX_TEXT_MAX = 256 * 1024 * 1024;
-export const INDEX_LINE_MAX = 1024 * 1024;
+export const INDEX_TEXT_MAX = 128 * 1024 * 1024;
 /** Most indexes that a VM's process holds, and time in `ms` after which it forgets one that nothing asks for. */
 export const INDEXES_MAX = 4;
 export const INDEX_UNUSED_MS = 120_000;

@@ -26,7 +26,7 @@ export function suiteFiles(
   { suite = "x", architectures = ["amd64"], byHash = true, release = "InRelease" }: ArchiveOptions = {},
 ): Map<string, Uint8Array<ArrayBuffer> | string> {
   const files = new Map<string, Uint8Array<ArrayBuffer> | string>();
-  const paragraphs = debs.map(({ path, content, fields = "" }) =>
+  const paragraphs = debs.map(({ path, content, fields = "Package: pad\n" }) =>
     `${fields}Filename: ${path}\nSize: ${content.length}\nSHA256: ${sha256(content)}\n`
   );
   const text = paragraphs.join("\n");

@@ -10,7 +10,13 @@ const RELEASE = `${BASE}/dists/x/InRelease`;
 const HELLO: Deb = { path: "pool/main/h/hello/hello_2.10-3_amd64.deb", content: "hello of amd64" };
 const LIBRARY: Deb = { path: "pool/main/libc/libcpp/libc++1_1.0+b1~rc1_amd64.deb", content: "a library" };
 const DATA: Deb = { path: "pool/updates/main/h/hello/hello-data_2.10-3_all.deb", content: "data" };
-const DEBS = [HELLO, LIBRARY, DATA];
+/** So many that the index is read in pieces, with paragraphs across their ends. */
+const OTHERS: Deb[] = Array.from({ length: 2000 }, (_, at) => ({
+  path: `pool/main/o/other${at}/other${at}_1_amd64.deb`,
+  content: `${at}`,
+  fields: `Package: other${at}\nDescription: ${"x".repeat(at % 97)}\n`,
+}));
+const DEBS = [HELLO, ...OTHERS, LIBRARY, DATA];
 
 /** Digest of the copy that answered the last request of a guest's programs. */
 function digest(net: TestNet): string | undefined {
@@ -44,6 +50,10 @@ Deno.test("a package that one VM downloads without TLS is vouched for over TLS, 
   const encoded = `${BASE}/${LIBRARY.path.replaceAll("+", "%2b")}`;
   assertEquals((await get(second, encoded)).body, LIBRARY.content);
   await world.kept("libc%2B%2B1_1.0%2Bb1~rc1_amd64.deb");
+  for (const { path } of OTHERS.filter((_, at) => at % 100 === 0)) {
+    await get(second, `${BASE}/${path}`);
+    await world.kept(path);
+  }
   assertEquals(documents(world).slice(2), ["/debian/dists/x/InRelease"], "the index is in the cache, too");
 });
 
