@@ -80,7 +80,8 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
   const place = Deno.realPathSync(root);
   const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
   const overlay = overlayAt(place, mounts);
-  if (!overlay) return;
+  // buildah has its overlay at two places: a second one of the same files would be undefined.
+  if (!overlay || mounts.split(`${/upperdir=[^,]+/.exec(overlay)?.[0]},`).length > 2) return;
   removeUnused(mounts);
   const layer = Deno.makeTempDirSync({ dir: LAYERS });
   const isChanged = await fillLayer(layer, place, ca, javaHome);
