@@ -9,3 +9,5 @@ export const INDEX_UNUSED_MS = 120_000;
 /** Most archives of Debian packages, and suites of one, that are remembered for a VM. */
 export const ARCHIVES_MAX = 16;
 export const SUITES_MAX = 16;
+/** `bytes` of an index that are unpacked at once. */
+export const CHUNK = 64 * 1024;
