@@ -82,7 +82,7 @@ export class MemoryFile {
     }
   }
 
-  /** Writes it durably to a new file, mode 0600; what is zero becomes holes. @throws {Error} e.g. no space */
+  /** Writes it durably to a new file, mode 0600; blocks of zeros become holes. @throws {Error} e.g. no space */
   async write(path: string): Promise<void> {
     await this.#write(path, true);
   }

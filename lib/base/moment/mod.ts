@@ -82,7 +82,7 @@ function momentsOf([year, month, day]: Day, rest: (string | undefined)[]): numbe
 
 /**
  * The moments at which a local clock shows a time: two in the hour that comes again when the clock is put back. For a time that
- * the clock skips: what it would be by the offsets before and after.
+ * the clock skips: by the offset before, and by the one after.
  *
  * @param clock the time as if it were UTC
  */

@@ -8,7 +8,8 @@ import { LedgerTail, readEvents, readHeads } from "../read/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { BATCH_TRIES, Faults, SetAside } from "./fault.ts";
-import { type FeedContext, type FeedRecord, feedRecordOf, passes } from "./record.ts";
+import type { FeedContext } from "./json.ts";
+import { type FeedRecord, feedRecordOf, passes } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
 import { type SinkTrial, trySink } from "./trial.ts";
 

@@ -1,14 +1,33 @@
 /** JSON of an event as it leaves the machine, joined of parts that many events share. */
 import { VERSION } from "../../base/version/mod.ts";
 import type { EventFamily, FindingDecision } from "../../event/mod.ts";
-import { actorOf, controlOf, evidenceOf, OCSF_VERSION } from "../sink/mod.ts";
-import type { FeedParts } from "./record.ts";
+import type { LedgerEvent } from "../read/mod.ts";
+import { actorOf, controlOf, evidenceOf, type Maker, OCSF_VERSION } from "../sink/mod.ts";
 
 /** Most parts that are kept, and the longest key of one, in characters. */
 const PARTS_MAX = 1024;
 const KEY_MAX = 1024;
 
 type Fields = Record<string, unknown>;
+
+/** Session of an event. */
+export interface FeedContext {
+  vm_name?: string;
+  made_by?: Maker;
+}
+
+/** Parts of an event that leave the machine, redacted. */
+export interface FeedParts extends FeedContext {
+  family: EventFamily;
+  common: LedgerEvent["common"];
+  subject: Fields;
+  rule_id?: string;
+  error?: string;
+  /** its end is on record */
+  hasEnded: boolean;
+  is_update: boolean;
+  duration_ms?: number;
+}
 
 /** Class, with the number and name of its category, by family. */
 const CLASSES: Record<EventFamily, [uid: number, name: string, category: string]> = {
@@ -51,8 +70,8 @@ const OUTCOMES: Record<string, FindingDecision["outcome"]> = {
   rewrite: "rewritten",
 };
 
-/** Parts by the values that they are made of; all go when there are too many. */
-class Parts<T> {
+/** Parts of JSON by their values; all go when there are too many. */
+class Kept<T> {
   readonly #kept = new Map<string, T>();
 
   /** @param key no text of a guest makes the key of other values */
@@ -68,11 +87,11 @@ class Parts<T> {
   }
 }
 
-const classes = new Parts<string>();
-const controls = new Parts<string>();
-const actors = new Parts<string>();
-const subjects = new Parts<{ objects: string; unmapped: string }>();
-const sessions = new Parts<{ device: string; unmapped: string }>();
+const classes = new Kept<string>();
+const controls = new Kept<string>();
+const actors = new Kept<string>();
+const subjects = new Kept<{ objects: string; unmapped: string }>();
+const sessions = new Kept<{ device: string; unmapped: string }>();
 
 /** Members of an object as JSON, each after a comma. */
 function members(fields: Fields): string {
@@ -130,7 +149,7 @@ function actorJson({ common, made_by }: FeedParts): string {
   return actors.get(key, () => members(actorOf(user, client, common)));
 }
 
-/** Members of the objects of OCSF, and of what has no object there. */
+/** Members of the objects of OCSF, and of `unmapped` for fields without one. */
 function subjectOf({ family, common, subject, vm_name }: FeedParts): { objects: string; unmapped: string } {
   return subjects.get(JSON.stringify([family, common.vm_id, vm_name, subject]), () => {
     const { uid: _, name: __, data: ___, process: ____, ...objects } = evidenceOf({

@@ -2,9 +2,9 @@
 import { createHash } from "node:crypto";
 import { deviceName } from "../../base/user/mod.ts";
 import { type EventFamily, familyOf } from "../../event/mod.ts";
-import { type Maker, partsOf } from "../sink/mod.ts";
+import { partsOf } from "../sink/mod.ts";
 import type { LedgerEvent } from "../read/mod.ts";
-import { asciiJson, ocsfJson } from "./json.ts";
+import { asciiJson, type FeedContext, type FeedParts, ocsfJson } from "./json.ts";
 import type { FeedSink } from "./schema.ts";
 
 /** Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes. */
@@ -17,12 +17,6 @@ const SHORT_FIELD_MAX = 128;
 const ESCAPE_LENGTH = 6;
 
 type Fields = Record<string, unknown>;
-
-/** Session of an event. */
-export interface FeedContext {
-  vm_name?: string;
-  made_by?: Maker;
-}
 
 /** An event of a feed. */
 export interface FeedRecord {
@@ -42,18 +36,6 @@ export interface FeedRecord {
 
 /** Record for a form that is not OCSF: with its parts, redacted as the JSON is. */
 export type PartedRecord = FeedRecord & { parts: FeedParts };
-
-export interface FeedParts extends FeedContext {
-  family: EventFamily;
-  common: LedgerEvent["common"];
-  subject: Fields;
-  rule_id?: string;
-  error?: string;
-  /** its end is on record */
-  hasEnded: boolean;
-  is_update: boolean;
-  duration_ms?: number;
-}
 
 /** True if the sink gets the event. */
 export function passes(event: LedgerEvent, { families, decisions }: FeedSink): boolean {

@@ -99,7 +99,7 @@ export function readSizedEvents(path: string, filter: EventFilter): Promise<Size
 /**
  * As {@linkcode readSizedEvents}, from a ledger that is open.
  *
- * @param map makes what the page has of an event; an event that it does not keep is garbage before the page is complete
+ * @param map makes an entry of the page from an event; events that it does not keep leave the memory at once
  */
 export async function selectEvents<T>(
   client: Client,

@@ -195,7 +195,7 @@ class Memory {
   }
 }
 
-/** In a record, the end of an event has what went out after its decision. */
+/** `bytes` that went out after the decision, from the end of a recorded event. */
 function streamedOf(event: Event & { outcome?: { streamed_bytes?: number } }): number {
   return event.outcome?.streamed_bytes ?? 0;
 }
