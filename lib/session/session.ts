@@ -159,7 +159,7 @@ export class Session {
     if (start.from !== "suspended") await discard(this.#paths);
     const stages = new Stages();
     const onDiskFull = () => void this.#health.diskFull().catch((error) => log.warn(error));
-    // Before its guest can read the folder: it keeps what it has read.
+    // Before its guest can read the folder: it keeps names and contents for minutes.
     const changes = this.#watchFolder();
     const spare = await this.#spare?.takeFor(this.record, { accelerator, start }, onDiskFull);
     const started = startMachine({

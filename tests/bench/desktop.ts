@@ -1,7 +1,7 @@
 /**
  * The desktop page in Chromium on the real service and gateway, as processes of their own, over a home with 50 VMs whose records
  * have 10⁶ events and more: the first load, the time from a click until a page is there, frames while a record of 10⁶ events
- * scrolls, what the page asks for at rest and while events come, and keys meanwhile. Prints one JSON object. EVENTS chooses
+ * scrolls, the page's requests at rest and while events come, and keys meanwhile. Prints one JSON object. EVENTS chooses
  * another size.
  */
 import { dirname, join } from "node:path";
@@ -31,7 +31,7 @@ const REST_MS = 10_000;
 const EVENTS_PER_SECOND = 200;
 const KEYS = 40;
 
-/** What a page has once it is there, beside its heading; the first ones are drawn from the store alone. */
+/** Contents of a page beside its heading; the first ones are drawn from the store alone. */
 const PAGES: [path: string, there: string][] = [
   ["overview", `.overview tbody tr:nth-child(${VMS})`],
   ["inbox", ".nothing, .empty, .asks"],
@@ -56,7 +56,7 @@ const VIEWS: [view: string, there: string][] = [
   ["logs", "main .empty, pre.log"],
 ];
 
-/** What the page is watched by. A page is there in the frame that draws what its selector finds; it is whole once no answer is due. */
+/** Watches the page. A page is there in the frame that draws what its selector finds; it is whole once no answer is due. */
 const WATCH = `(() => {
   let due = 0;
   const fetched = globalThis.fetch;

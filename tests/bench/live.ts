@@ -17,7 +17,7 @@ const MODULES = 100, TEST_FILES = 5;
 const PER_FOLDER = 20;
 const LIVE = "/workspace/project", DISK = "/root/project";
 
-/** What is measured in each place, each a line of shell in its folder. */
+/** Measured in each place, each a line of shell in its folder. */
 const STEPS: Record<string, string> = {
   status: "git status --porcelain",
   status_changed: `echo "// changed" >>src/d0/m0.js && git status --porcelain`,

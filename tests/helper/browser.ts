@@ -9,7 +9,7 @@ import type { Sbx } from "./sbx.ts";
 const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
 
 const CHROMIUM = "/usr/bin/chromium";
-/** `ms` that a step waits for what it looks for, as long as `eventually` does: a machine under load boots a VM in a minute. */
+/** `ms` that a step waits, as long as `eventually` does: a machine under load boots a VM in a minute. */
 const WAIT_MS = 180_000;
 
 /** A browser with one page, and everything in it that a page must not do. */
@@ -85,7 +85,7 @@ export class DesktopBrowser {
   }
 
   /**
-   * Waits until what is shown takes answers. In the page: its clock counts from the frame in which it drew them, which may be
+   * Waits until the shown ask takes answers. In the page: its clock counts from the frame in which it drew them, which may be
    * later than the one in which a test found them.
    */
   async read(): Promise<void> {

@@ -31,7 +31,7 @@ export class HostileGuest implements Guest {
 /** One entry of a tree; its name as bytes or text. */
 export type RawEntry = [mode: string, name: string | Uint8Array, id: string];
 
-/** Makes git compress little: what it writes here is read once. */
+/** Makes git compress little: its objects are read once here. */
 const QUICK = ["-c", "core.compression=1", "-c", "pack.compression=1"];
 
 /** Objects in the guest's repository, written without any check. */

@@ -15,7 +15,7 @@ export interface Network {
   denyOut?: string[];
 }
 
-/** Rules that block what the client denies; undefined for none. @throws {SbxError} `request.unsupported` */
+/** Blocking rules for a client's denials; undefined without any. @throws {SbxError} `request.unsupported` */
 export function networkRules(
   allowsInternet: boolean,
   { allowOut = [], denyOut = [] }: Network,

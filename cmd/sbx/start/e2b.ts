@@ -25,7 +25,7 @@ export const command: Command = {
   notes: [
     `It serves E2B's API on 127.0.0.1 until ctrl-C, once sbx settings set ${SETTING} true has allowed that.`,
     "A client reaches only the VMs that E2B clients made, with a key that is new at each start.",
-    "docs/guides/e2b.md lists the methods of the client, and what is refused.",
+    "docs/guides/e2b.md lists the methods of the client, with refusals.",
   ],
   options: [
     { name: "port", value: "N", about: `port of 127.0.0.1; default ${PORT}, 0 a free one` },

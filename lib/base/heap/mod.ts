@@ -28,7 +28,7 @@ interface Heap {
 /** Decides when a process rests, and has something to give back. */
 export class RestingHeap {
   readonly #heap: Heap;
-  /** held after the last collection; what was in use then is not collected for again */
+  /** held after the last collection; objects in use then trigger no other collection */
   #collected = 0;
   #before = 0;
 

@@ -50,8 +50,8 @@ GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
 
 /**
  * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report` counts them
- * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; what a rule blocked, an
- * ask that ended without an answer, and what the cache of the host answered have sent nothing.
+ * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; events that a rule
+ * blocked, asks that ended without an answer, and answers of the host's cache have sent nothing.
  */
 const sending = ({ from, since, json, jsonBytes, bytes, match }: Writing, condition: string) =>
   `SELECT e.machine_id AS machine_id, e.vm_id AS vm, e.session_id AS session_id, e.family AS kind,

@@ -35,7 +35,7 @@ export interface WatchedFolder {
 }
 
 /**
- * What a guest is to do: `wake` the programs that watch paths, or only `look` the paths up again.
+ * Order to a guest: `wake` the programs that watch paths, or only `look` the paths up again.
  *
  * @param paths below the workspace; none: it is to drop all names
  */
