@@ -16,7 +16,24 @@ const ASK = `
 [profiles.rules.held]
 action = "ask"
 match = 'dns.request.qname == "held.test"'
+
+[detection.response.rule]
+"5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7b00" = ["suspend"]
 `;
+
+const SIGMA = `
+title: Lookup That Suspends The VM
+id: 5c3b1d1e-6d0b-4e39-9d5e-0c2a4c1f7b00
+logsource: { category: dns_query }
+detection:
+  selection: { QueryName: suspends.test }
+  condition: selection
+level: high
+`;
+
+interface Answer {
+  process: { activity: { argv: string[] } };
+}
 
 Deno.test("a VM is suspended and comes back", async (t) => {
   const sbx = await Sbx.make({ spare: false });
@@ -25,6 +42,8 @@ Deno.test("a VM is suspended and comes back", async (t) => {
   try {
     await sbx.ok("profile", "copy", "code", "asking");
     await Deno.writeTextFile(`${sbx.home}/profiles/asking/profile.toml`, ASK, { append: true });
+    await Deno.writeTextFile(join(sbx.home, "suspends.yml"), SIGMA);
+    await sbx.ok("detection", "add", join(sbx.home, "suspends.yml"));
     await sbx.ok("create", "dev", "--profile", "asking", "-e", "WHO=me");
     const { features, workspace, id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     if (Deno.env.has("SBX_REQUIRE_SUSPEND")) assert(features.save_state, "this host can suspend VMs");
@@ -138,6 +157,26 @@ Deno.test("a VM is suspended and comes back", async (t) => {
         "it was let through",
       );
       assertEquals((await pending()).filter((id) => before.includes(id)), []);
+    });
+
+    await t.step("a finding suspends it, and its record is whole", async () => {
+      const looking = sbx.cli("exec", "dev", "--", "getent", "hosts", "suspends.test");
+      await eventually("it is suspended", async () => await statusOf("dev") === "Suspended");
+      await looking;
+      const { response } = JSON.parse(await sbx.ok("info", "dev", "--json"));
+      const actions = response.actions.map(({ action }: { action: string }) => action);
+      assertEquals([actions.toSorted(), response.notes], [["block", "suspend"], []]);
+      const { code, stderr } = await sbx.cli("resume", "dev");
+      assert(code !== 0);
+      assertStringIncludes(stderr, "sbx lift dev");
+      assertStringIncludes(await sbx.ok("findings", "dev"), "Lookup That Suspends The VM");
+      const { events } = JSON.parse(await sbx.ok("events", "dev", "--process", "sbx-response", "--json"));
+      const answers = events.map((event: Answer) => event.process.activity.argv[1]);
+      assertEquals(answers.toSorted(), ["block", "suspend"]);
+      assertStringIncludes(await sbx.ok("verify", id), "valid");
+      await sbx.ok("lift", "dev");
+      await sbx.ok("resume", "dev");
+      assertEquals(await exec("cat", "/root/kept"), "begun\n");
     });
 
     await t.step("a VM that cannot be written goes on as if nothing had been asked", async () => {
