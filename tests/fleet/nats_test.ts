@@ -266,3 +266,77 @@ Deno.test("a second, different entry of a register's number is refused by the st
   await target.close();
   await Deno.remove(dir, { recursive: true });
 });
+
+Deno.test("machines and receivers leave a connection that has stalled", async () => {
+  const dir = await Deno.makeTempDir();
+  await using server = await NatsServer.start();
+  await using relay = new Relay(server.port);
+  const store = `${dir}/store`;
+  const key = await enrolled(store, "laptop");
+  await using _pull = pulling(store, relay.url);
+  await using target = disposable(new NatsTarget(relay.url));
+  const path = `${dir}/a.db`;
+  const ship = async () => {
+    const shipper = new Shipper({ dir: `${dir}/cursors`, key, target: target.target });
+    for (let isSent = false; !isSent; await pause(50)) {
+      isSent = await shipper.ship(SESSION_A, path).then(() => true, () => false);
+    }
+  };
+  await record(path, SESSION_A, entries(SESSION_A, 3));
+  await ship();
+  await arrived(store, key, SESSION_A, path);
+  relay.stall();
+  await record(path, SESSION_A, entries(SESSION_A, 3));
+  await ship();
+  await arrived(store, key, SESSION_A, path);
+  await Deno.remove(dir, { recursive: true });
+});
+
+/** Passes connections on to a port of this machine. The ones that stall stay open, and pass on nothing more. */
+class Relay implements AsyncDisposable {
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #ends = new Set<Deno.Conn>();
+  readonly #serving: Promise<void>;
+  #generation = 0;
+
+  constructor(port: number) {
+    this.#serving = this.#serve(port);
+  }
+
+  get url(): string {
+    return `nats://127.0.0.1:${this.#listener.addr.port}`;
+  }
+
+  stall(): void {
+    this.#generation++;
+  }
+
+  async #serve(port: number): Promise<void> {
+    for await (const from of this.#listener) {
+      const to = await Deno.connect({ hostname: "127.0.0.1", port });
+      this.#ends.add(from).add(to);
+      const generation = this.#generation;
+      const pass = async (source: Deno.Conn, sink: Deno.Conn) => {
+        const buffer = new Uint8Array(65_536);
+        for (let length; (length = await source.read(buffer)) !== null;) {
+          if (generation !== this.#generation) continue;
+          for (let at = 0; at < length;) at += await sink.write(buffer.subarray(at, length));
+        }
+        await sink.closeWrite();
+      };
+      for (const [source, sink] of [[from, to], [to, from]]) pass(source, sink).catch(() => {});
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#listener.close();
+    await this.#serving;
+    for (const end of this.#ends) {
+      try {
+        end.close();
+      } catch {
+        // Its other side has closed it.
+      }
+    }
+  }
+}

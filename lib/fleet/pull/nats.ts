@@ -1,7 +1,7 @@
 /** Reads segments and reports from a stream of NATS, which receivers share. */
 import type { ConsumerMessages, JsMsg } from "@nats-io/jetstream";
 import { joinBytes } from "../../base/bytes/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { pause } from "../../base/time/mod.ts";
 import { type NatsAddress, natsError, type NatsLink, openNats, PARTS_HEADER, subjects } from "../nats.ts";
@@ -65,6 +65,9 @@ export async function pullNats(pull: NatsPull): Promise<void> {
       }
       if (error.message !== problem) log.warn(`${error.message}; trying again`);
       problem = error.message;
+      // It may be open and pass nothing on, which its own pings notice after minutes.
+      await link?.connection.close().catch(ignore("it is given up"));
+      link = undefined;
       await pause(RETRY_MS, signal);
     }
   }

@@ -173,6 +173,8 @@ export class NatsTarget implements SegmentTarget {
     try {
       return await work(link);
     } catch (error) {
+      // One that passes nothing on stays open for minutes, until its own pings notice.
+      if ((error as Error).name === "TimeoutError") await link.connection.close();
       // A connection that ended for good, such as after a password was changed.
       if (link.connection.isClosed()) this.#link = undefined;
       throw error instanceof SbxError ? error : natsError(this.#address, error);
