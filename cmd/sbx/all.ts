@@ -4,6 +4,7 @@ import "./start/agent.ts";
 import "./start/send.ts";
 import "./start/compare.ts";
 import "./start/acp.ts";
+import "./start/e2b.ts";
 import "./start/desktop.ts";
 import "./start/status.ts";
 import "./start/doctor.ts";
