@@ -23,7 +23,12 @@ export class PrivateBus implements AsyncDisposable {
         stderr: "null",
       }).spawn(),
     );
-    await eventually("the bus is there", () => Deno.stat(path).then(() => true, () => false));
+    // Its socket has a name before it takes connections.
+    await eventually("the bus takes connections", async () => {
+      const connection = await Deno.connect({ transport: "unix", path }).catch(() => undefined);
+      connection?.close();
+      return connection !== undefined;
+    });
     return new PrivateBus(`unix:path=${path}`, dir, child);
   }
 
