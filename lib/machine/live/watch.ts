@@ -16,8 +16,10 @@ const PATHS_MAX = 64;
 const WAITING_MAX = 10_000;
 /** Most paths that the guest looks up again; instead of more of them it drops all names. */
 const LOOKS_MAX = 512;
-/** `ms` between two times at which the guest drops all names. */
+/** `ms` between two times at which the guest drops all names, and after which it hears again of what it could not take. */
 const DROP_MS = 1000;
+/** Most failures of the watcher in a row, after which it is read no further. */
+const FAILURES_MAX = 1000;
 /** Most files whose last state is remembered. */
 const KNOWN_MAX = 20_000;
 /** Folders in which no program watches: their files come and go by the thousand. */
@@ -55,6 +57,7 @@ export class FolderChanges {
   #dropsAll = false;
   #dropped = -Infinity;
   #isSending = false;
+  #isBlind = false;
   #isClosed = false;
 
   /** Gathers changes from now on. @throws {Error} the folder cannot be watched, e.g. for want of inotify watches */
@@ -63,7 +66,7 @@ export class FolderChanges {
     this.#watcher = Deno.watchFs([folder.dir, folder.workspace], { recursive: true });
     const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
     this.isComplete = [folder.dir, folder.workspace].every((each) => isOfThisMachine(each, mounts));
-    this.#follow().catch(() => this.#goOnBlind());
+    this.#follow().finally(() => this.#goOnBlind());
   }
 
   /** The guest has booted: it hears of the changes since it was started, and of later ones. */
@@ -82,16 +85,34 @@ export class FolderChanges {
   }
 
   async #follow(): Promise<void> {
-    for await (const { kind, paths, flag } of this.#watcher) {
+    const events = this.#watcher[Symbol.asyncIterator]();
+    for (let failures = 0; failures < FAILURES_MAX;) {
+      const next: unknown = await events.next().catch((error) => error);
+      // The notice of a name that is not UTF-8: a string cannot have it.
+      if (next instanceof TypeError) this.#dropsAll = true;
+      else if (next instanceof Error) {
+        failures++;
+        // A folder cannot be watched, e.g. for want of inotify watches; notices of the others come still.
+        this.#goOnBlind();
+      }
+      if (next instanceof Error) {
+        this.#send();
+        continue;
+      }
+      failures = 0;
+      const { done, value } = next as IteratorResult<Deno.FsEvent>;
+      if (done) return;
       // The kernel has dropped notices.
-      if (flag === "rescan") this.#dropsAll = true;
-      if (kind !== "access") { for (const path of paths) this.#note(path); }
+      if (value.flag === "rescan") this.#dropsAll = true;
+      if (value.kind !== "access") { for (const path of value.paths) this.#note(path); }
       this.#send();
     }
   }
 
-  /** No notices come any more, e.g. for want of inotify watches: the guest keeps names as briefly as without a watcher. */
+  /** Some notices do not come any more: the guest keeps names as briefly as without a watcher. */
   async #goOnBlind(): Promise<void> {
+    if (this.#isBlind) return;
+    this.#isBlind = true;
     while (!this.#isClosed) {
       this.#dropsAll = true;
       await this.#send();
@@ -124,17 +145,17 @@ export class FolderChanges {
   async #send(): Promise<void> {
     if (this.#isSending || !this.#tell) return;
     this.#isSending = true;
-    try {
-      while (this.#dropsAll || this.#waking.size > 0 || this.#looking.size > 0) {
-        await backgroundDelay(GATHER_MS);
+    while (!this.#isClosed && (this.#dropsAll || this.#waking.size > 0 || this.#looking.size > 0)) {
+      await backgroundDelay(GATHER_MS);
+      try {
         await this.#sendOnce(this.#tell);
+      } catch {
+        // It could not take the message, e.g. since it runs as many programs as it may; one that has ended closes this.
+        this.#dropsAll = true;
+        await backgroundDelay(DROP_MS);
       }
-    } catch {
-      // The guest has ended.
-      this.close();
-    } finally {
-      this.#isSending = false;
     }
+    this.#isSending = false;
   }
 
   async #sendOnce(tell: GuestAction): Promise<void> {
@@ -153,7 +174,16 @@ export class FolderChanges {
     const wakes = take(this.#waking);
     const areNew = await Promise.all(wakes.map((path) => this.#isNew(path)));
     const changed = wakes.filter((_, at) => areNew[at]);
-    if (changed.length > 0) await tell("wake", changed);
+    if (changed.length === 0) return;
+    try {
+      await tell("wake", changed);
+    } catch (error) {
+      for (const path of changed) {
+        this.#known.delete(path);
+        this.#waking.add(path);
+      }
+      throw error;
+    }
   }
 
   async #isNew(place: string): Promise<boolean> {

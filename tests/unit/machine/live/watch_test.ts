@@ -4,6 +4,8 @@ import { join } from "node:path";
 import { FolderChanges, type GuestAction } from "../../../../lib/machine/live/mod.ts";
 import { eventually } from "../../../helper/sbx.ts";
 
+const BLIND = join(import.meta.dirname!, "../../../helper/blind_watcher.ts");
+
 /** Watches a new folder, with a workspace beside it. */
 async function watched(tell?: GuestAction) {
   const root = await Deno.makeTempDir();
@@ -132,19 +134,71 @@ Deno.test("many changes reach the guest in messages of a limited size, one after
   }
 });
 
-Deno.test("a guest that takes no such message gets no further one", async () => {
+Deno.test("a guest that could not take a message hears of the changes again", async () => {
   let calls = 0;
-  const { dir, over } = await watched(() => {
-    calls++;
-    return Promise.reject(new Error("of an earlier sbx"));
+  const woken: string[] = [];
+  const { dir, over } = await watched((action, paths) => {
+    if (calls++ < 2) return Promise.reject(new Error("it runs as many programs as it may"));
+    if (action === "wake") woken.push(...paths);
+    return Promise.resolve();
   });
   try {
     await Deno.writeTextFile(join(dir, "src/a"), "");
-    await eventually("it was tried", () => calls === 1);
+    await eventually("it hears of it", () => woken.includes("app/src/a"));
     await Deno.writeTextFile(join(dir, "src/b"), "");
-    await new Promise((resolve) => setTimeout(resolve, 100));
-    assertEquals(calls, 1);
+    await eventually("it hears of the next one", () => woken.includes("app/src/b"));
   } finally {
     await over();
   }
+});
+
+Deno.test("a name that is not UTF-8 ends no watch: the guest drops all names", async () => {
+  const { dir, woken, drops, over } = await watched();
+  try {
+    const make = `touch "$1/src/$(printf '\\377')"`;
+    await new Deno.Command("sh", { args: ["-c", make, "sh", dir] }).output();
+    await eventually("it drops them", () => drops() > 0);
+    await Deno.writeTextFile(join(dir, "src/a"), "");
+    await eventually("it is woken for another file", () => woken.includes("app/src/a"));
+    const before = drops();
+    await Deno.writeTextFile(join(dir, "src/b"), "");
+    await eventually("and for the next one", () => woken.includes("app/src/b"));
+    assertEquals(drops(), before);
+  } finally {
+    await over();
+  }
+});
+
+Deno.test("folders beyond the links of a shared folder are not watched", async () => {
+  const { dir, woken, looked, over } = await watched();
+  const outside = await Deno.makeTempDir();
+  try {
+    await Deno.symlink(outside, join(dir, "src/link"));
+    await Deno.mkdir(join(outside, "prepared"));
+    await Deno.symlink(outside, join(outside, "prepared/link"));
+    await Deno.rename(join(outside, "prepared"), join(dir, "moved"));
+    await eventually("it is woken for the folder", () => woken.includes("app/moved"));
+    await Deno.writeTextFile(join(outside, "private"), "");
+    await Deno.writeTextFile(join(dir, "moved/last"), "");
+    await eventually("it is woken for the last", () => woken.includes("app/moved/last"));
+    assertEquals([...woken, ...looked].filter((path) => path.includes("private")), []);
+  } finally {
+    await over();
+    await Deno.remove(outside, { recursive: true });
+  }
+});
+
+Deno.test({
+  name: "without watches for new folders the guest drops all names again and again, and hears of the others",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    // A user namespace has its own limit of watches.
+    const script = 'echo 8 > /proc/sys/user/max_inotify_watches && exec "$@"';
+    const program = ["run", "--quiet", "--allow-all", "--no-check", BLIND];
+    const { stdout, stderr } = await new Deno.Command("unshare", {
+      args: ["-Ur", "sh", "-c", script, "sh", Deno.execPath(), ...program],
+    }).output();
+    const text = new TextDecoder();
+    assertEquals(text.decode(stdout), "over\n", text.decode(stderr));
+  },
 });
