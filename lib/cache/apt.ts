@@ -3,26 +3,20 @@
  * digest of the index (wiki.debian.org/DebianRepository/Format). The host gets both over TLS, whatever the guest's apt uses. Which
  * suites an archive has is seen in the requests of apt's own; a guest that asks for others only adds documents that say nothing.
  */
-import type { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
-import { setImmediate } from "node:timers";
-import { promisify } from "node:util";
-import { gunzip } from "node:zlib";
+import { ignore } from "../base/error/mod.ts";
 import { currentArch } from "../base/arch/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
+import { type PackageDigests, readPackages } from "./apt_packages.ts";
 import { type Digest, digestOf } from "./digest.ts";
 import * as limit from "./limit.ts";
-
-const unpack = promisify(gunzip) as (bytes: Uint8Array, options: object) => Promise<Buffer>;
-
-/** Fields of an index that count, and the end of a paragraph. */
-const FIELD = /^(?:Filename: (\S+)|SHA256: ([0-9a-f]{64})|)$/gm;
 
 /** Fetches a document of an archive; `undefined` for anything but a whole one. */
 type Fetch = (url: string, maxBytes?: number) => Promise<Uint8Array | undefined>;
 
 /** The part of the store that keeps indexes for other VMs, and for later. */
 export interface IndexStore {
+  /** @returns `undefined` as well for one of more than {@linkcode limit.INDEX_MAX} */
   read(url: string, digest: Digest): Promise<Uint8Array | undefined>;
   keep(url: string, digest: Digest, bytes: Uint8Array): Promise<void>;
 }
@@ -47,15 +41,19 @@ interface Suite {
 
 interface Release {
   hasByHash: boolean;
-  /** path below the suite → SHA-256 */
+  /** path of a packed index below the suite → SHA-256 */
   digests: Map<string, string>;
 }
 
-/** An index as one text of lines `PATH SHA-256`: a map of 70,000 paths takes four times the memory. */
 interface Index {
-  text: Promise<string | undefined>;
+  packages: Promise<PackageDigests | undefined>;
   usedAt: number;
+  /** it is not asked for again until it is forgotten */
+  hasFailed?: boolean;
 }
+
+/** A string that is no part of a longer one, which it would keep in memory. */
+const copyOf = (text: string) => new TextDecoder().decode(new TextEncoder().encode(text));
 
 /** Digests of the packages of archives, for one VM. */
 export class AptIndexes {
@@ -65,6 +63,8 @@ export class AptIndexes {
   readonly #suites = new Map<string, Map<string, Suite>>();
   /** by SHA-256 */
   readonly #indexes = new Map<string, Index>();
+  /** indexes are read one after the other: a guest can ask for hundreds at once */
+  #reading: Promise<unknown> = Promise.resolve();
 
   constructor(store: IndexStore, now = () => performance.now()) {
     this.#store = store;
@@ -74,6 +74,8 @@ export class AptIndexes {
   /** Sees a request of the guest: apt asks for a suite's release file before it downloads a package of it. */
   see({ scheme, host, path }: Place): void {
     this.#forgetUnused();
+    // apt sends no query, and the host none that a guest made up.
+    if (path.length > limit.SUITE_PATH_MAX || path.includes("?")) return;
     const { base, suite } = OF_SUITE.exec(path)?.groups ?? {};
     const archive = suite === undefined ? undefined : archiveOf(scheme, host, base);
     if (archive === undefined) return;
@@ -93,8 +95,10 @@ export class AptIndexes {
   async digest(
     { scheme, host }: Omit<Place, "path">,
     values: Record<string, string>,
-    fetch: Fetch,
+    document: Fetch,
   ): Promise<Digest | undefined> {
+    // A suite that cannot be read keeps no other one from vouching.
+    const fetch: Fetch = (url, max) => document(url, max).catch(ignore("nothing vouches for its packages"));
     const archive = archiveOf(scheme, host, values.base);
     const file = decoded(values.file);
     if (archive === undefined || file === undefined || /\s/.test(file)) return undefined;
@@ -107,30 +111,47 @@ export class AptIndexes {
       if (!release || hex === undefined) continue;
       const folder = `${suite.url}/${name.slice(0, name.lastIndexOf("/"))}`;
       const url = release.hasByHash ? `${folder}/by-hash/SHA256/${hex}` : `${suite.url}/${name}`;
-      const text = await this.#index(url, hex, release.hasByHash, fetch);
-      const found = text === undefined ? undefined : digestIn(text, file);
+      const packages = await this.#index(url, hex, release.hasByHash, fetch);
+      const found = packages?.find(file);
       if (found) return found;
     }
     return undefined;
   }
 
-  #index(url: string, hex: string, mayKeep: boolean, fetch: Fetch): Promise<string | undefined> {
-    const index = this.#indexes.get(hex) ?? { text: this.#load(url, hex, mayKeep, fetch), usedAt: 0 };
-    index.usedAt = this.#now();
+  #index(
+    url: string,
+    hex: string,
+    mayKeep: boolean,
+    fetch: Fetch,
+  ): Promise<PackageDigests | undefined> {
+    const found = this.#indexes.get(hex);
+    const index: Index = found ?? { usedAt: this.#now(), packages: Promise.resolve(undefined) };
+    if (!index.hasFailed) index.usedAt = this.#now();
     setLast(this.#indexes, hex, index, limit.INDEXES_MAX);
-    return index.text;
+    if (found) return found.packages;
+    const read = async () => {
+      // Others have taken its place.
+      if (this.#indexes.get(hex) !== index) return undefined;
+      const packages = await this.#load(url, hex, mayKeep, fetch).catch(
+        ignore("nothing vouches for its packages"),
+      );
+      index.hasFailed = packages === undefined;
+      return packages;
+    };
+    this.#reading = index.packages = this.#reading.then(read);
+    return index.packages;
   }
 
-  async #load(url: string, hex: string, mayKeep: boolean, fetch: Fetch): Promise<string | undefined> {
+  async #load(url: string, hex: string, mayKeep: boolean, fetch: Fetch): Promise<PackageDigests | undefined> {
     const digest = digestOf("sha256", hex)!;
     const kept = mayKeep ? await this.#store.read(url, digest) : undefined;
     const bytes = kept ?? await fetch(url, limit.INDEX_MAX);
     if (!bytes || createHash("sha256").update(bytes).digest("hex") !== hex) return undefined;
     if (mayKeep && !kept) await this.#store.keep(url, digest, bytes);
-    return await readIndex(bytes);
+    return await readPackages(bytes);
   }
 
-  /** An index takes 11 MB, and apt is done with it soon. */
+  /** An index takes 3 MB, and apt is done with it soon. */
   #forgetUnused(): void {
     const old = this.#now() - limit.INDEX_UNUSED_MS;
     for (const [hex, { usedAt }] of this.#indexes) if (usedAt < old) this.#indexes.delete(hex);
@@ -151,56 +172,27 @@ function archiveOf(scheme: string, host: string, base: string): string | undefin
   return url && (scheme === "https" || url.port === "") ? `https://${url.host}${base}` : undefined;
 }
 
+/** Line of a release file for an index. */
+const INDEX_LINE = /^ ([0-9a-f]{64}) +\d+ ([^\s/]{1,64}\/binary-[^\s/]{1,64}\/Packages\.gz)\r?$/gm;
+
+/** The indexes that a release file has. */
+export function indexesIn(text: string): Map<string, string> {
+  const digests = new Map<string, string>();
+  for (const [, hex, path] of text.matchAll(INDEX_LINE)) {
+    digests.set(copyOf(path), copyOf(hex));
+    if (digests.size === limit.SUITE_INDEXES_MAX) break;
+  }
+  return digests;
+}
+
 async function readRelease(url: string, fetch: Fetch): Promise<Release | undefined> {
   for (const name of ["InRelease", "Release"]) {
     const bytes = await fetch(`${url}/${name}`);
     const text = bytes && decodeUtf8(bytes);
     if (text === undefined) continue;
-    const digests = new Map<string, string>();
-    for (const [, hex, path] of text.matchAll(/^ ([0-9a-f]{64}) +\d+ (\S+)\r?$/gm)) digests.set(path, hex);
-    return { digests, hasByHash: /^Acquire-By-Hash: yes\r?$/m.test(text) };
+    return { digests: indexesIn(text), hasByHash: /^Acquire-By-Hash: yes\r?$/m.test(text) };
   }
   return undefined;
-}
-
-/** Lines of an index that count; `undefined` for one that is damaged or too long. As one text it would take 200 MB. */
-async function readIndex(packed: Uint8Array): Promise<string | undefined> {
-  let index: Buffer;
-  try {
-    index = await unpack(packed, { maxOutputLength: limit.INDEX_TEXT_MAX });
-  } catch {
-    return undefined;
-  }
-  const parts = ["\n"];
-  let path: string | undefined, digest: string | undefined;
-  for (let at = 0; at < index.length;) {
-    const piece = index.subarray(at, at + limit.CHUNK);
-    // Whole lines, unless one is longer than a piece.
-    const end = at + (piece.lastIndexOf(10) + 1 || piece.length);
-    const lines: string[] = [];
-    for (
-      const [line, file, sha256] of index.toString("latin1", at, index[end - 1] === 10 ? end - 1 : end)
-        .matchAll(FIELD)
-    ) {
-      if (file !== undefined) path = file;
-      else if (sha256 !== undefined) digest = sha256;
-      if (line !== "") continue;
-      if (path !== undefined && digest !== undefined) lines.push(`${path} ${digest}\n`);
-      path = digest = undefined;
-    }
-    if (end === index.length && path !== undefined && digest !== undefined) lines.push(`${path} ${digest}\n`);
-    parts.push(lines.join(""));
-    at = end;
-    // Other requests of the VM go on meanwhile.
-    await new Promise((resolve) => setImmediate(resolve));
-  }
-  return parts.join("");
-}
-
-function digestIn(text: string, file: string): Digest | undefined {
-  const line = `\n${file} `;
-  const at = text.indexOf(line);
-  return at < 0 ? undefined : digestOf("sha256", text.slice(at + line.length, text.indexOf("\n", at + 1)));
 }
 
 /** Debian's name of the architecture whose index has the packages of every architecture, too. */

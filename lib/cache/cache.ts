@@ -1,6 +1,7 @@
 import { log } from "../base/log/mod.ts";
 import type { ArtifactCopy, CachedArtifact, CachedContent, CachePort } from "../network/interface/mod.ts";
 import { AptIndexes } from "./apt.ts";
+import { INDEX_MAX } from "./limit.ts";
 import { algorithmOf, type Digest } from "./digest.ts";
 import { type Artifact, type ArtifactRequest, bracketed, Registries } from "./registry.ts";
 import { ArtifactStore, type Copy, type OpenArtifact } from "./store.ts";
@@ -80,6 +81,8 @@ export class SharedCache implements CachePort {
     const found = await this.#store.find(url, digest);
     if (!found) return undefined;
     try {
+      // A guest can have an artefact of any size kept under the URL of an index.
+      if (found.record.bytes > INDEX_MAX) return undefined;
       const bytes = new Uint8Array(found.record.bytes);
       let at = 0;
       for (let piece = await found.read(); piece; piece = await found.read()) {

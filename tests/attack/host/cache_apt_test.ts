@@ -1,6 +1,7 @@
 /** Guests, networks and archives that try to have a Debian package of theirs served to another VM. */
 import { assert, assertEquals } from "@std/assert";
 import { gzipSync } from "node:zlib";
+import { AptIndexes, indexesIn } from "../../../lib/cache/apt.ts";
 import { archiveFiles, type Deb, serveFiles, suiteFiles } from "../../helper/apt.ts";
 import { CacheWorld, get, sha256 } from "../../helper/cache.ts";
 import { httpResponse } from "../../helper/gate.ts";
@@ -104,4 +105,68 @@ Deno.test("a package with an index in the cache that was changed on disk is vouc
   await get(net, `${BASE}/dists/x/InRelease`);
   await get(net, `${BASE}/${other.path}`);
   await world.kept("other_1_amd64.deb");
+});
+
+Deno.test("a query in the path of a suite reaches no archive from the host", async () => {
+  // A page of the archive that repeats its query.
+  const evil = suiteFiles([EVIL]).get("/dists/x/InRelease")!;
+  const files = new Map([...archiveFiles([EVIL])].filter(([path]) => !path.endsWith("InRelease")));
+  await using world = await CacheWorld.make((url) =>
+    url.search === "" ? serveFiles(files)(url) : new Response(evil)
+  );
+  const net = await world.vm();
+  await get(net, `${BASE}/dists/x?text=/InRelease`);
+  await get(net, `${BASE}/${GOOD.path}`);
+  await world.settled();
+  assertEquals(await packages(world), []);
+  assertEquals(world.received.filter(({ url }) => url.startsWith("https:")).map(({ url }) => url), []);
+});
+
+Deno.test("an artefact of the guest's under the URL of an index is not read into memory, whatever its size", async () => {
+  const paragraph = `Filename: ${GOOD.path}\nSHA256: ${sha256(EVIL.content)}\n`;
+  const long = new Uint8Array(gzipSync(paragraph + "\n".repeat(40 * 1024 * 1024), { level: 0 }));
+  const digest = sha256(long);
+  const files = new Map([
+    ["/dists/x/InRelease", `Acquire-By-Hash: yes\nSHA256:\n ${digest} 1 main/binary-amd64/Packages.gz\n`],
+    [`/${GOOD.path}`, EVIL.content],
+  ]);
+  await using world = await CacheWorld.make(serveFiles(files));
+  const copy = await world.store.begin("sha256");
+  await copy!.write(long);
+  const url = `https://deb.example/debian/dists/x/main/binary-amd64/by-hash/SHA256/${digest}`;
+  assert(await world.store.commit(copy!, { registry: "apt", url }, `sha256:${digest}`));
+  await install(world);
+  assertEquals(await packages(world), []);
+});
+
+Deno.test("indexes of many suites are fetched and read one after the other", async () => {
+  let under = 0, most = 0, fetched = 0;
+  const index = (suite: string) => new Uint8Array(gzipSync(`Filename: pool/other-${suite}\n`));
+  const fetch = async (url: string) => {
+    const [, suite] = /dists\/([^/]+)/.exec(url)!;
+    if (url.endsWith("Release")) {
+      return new TextEncoder().encode(` ${sha256(index(suite))} 1 main/binary-amd64/Packages.gz\n`);
+    }
+    most = Math.max(most, ++under);
+    await new Promise((resolve) => setTimeout(resolve, 1));
+    under--;
+    fetched++;
+    return index(suite);
+  };
+  const apt = new AptIndexes({ read: () => Promise.resolve(undefined), keep: () => Promise.resolve() });
+  const asked = Array.from({ length: 16 }, async (_, at) => {
+    const place = { scheme: "https", host: `${at}.example` };
+    for (let suite = 0; suite < 8; suite++) apt.see({ ...place, path: `/dists/${at}-${suite}/InRelease` });
+    return await apt.digest(place, { base: "", component: "main", arch: "amd64", file: GOOD.path }, fetch);
+  });
+  assertEquals(new Set(await Promise.all(asked)), new Set([undefined]));
+  assertEquals(most, 1);
+  assert(fetched > 0);
+});
+
+Deno.test("a release file of a hundred thousand indexes takes no more memory than one of hundreds", () => {
+  const release = (count: number) =>
+    Array.from({ length: count }, (_, at) => ` ${sha256("")} 0 c${at}/binary-amd64/Packages.gz`).join("\n");
+  assertEquals(indexesIn(release(100_000)).size, 256);
+  assertEquals(indexesIn(release(100)).get("c99/binary-amd64/Packages.gz"), sha256(""));
 });
