@@ -4,7 +4,7 @@ import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "..
 import { asSbxError, ifFound, SbxError } from "../../lib/base/error/mod.ts";
 import { note, plain, print, printJson } from "../../lib/base/print/mod.ts";
 import { replacedProcesses } from "../../lib/base/process/mod.ts";
-import { outputOf } from "../../lib/base/spawn/mod.ts";
+import { limitedOutput } from "../../lib/base/spawn/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
 import { localUsers } from "../../lib/base/user/mod.ts";
@@ -12,6 +12,10 @@ import { programPath } from "../../lib/publish/update/program/mod.ts";
 
 /** Longest time for one user's processes, in `ms`: VMs are suspended and resumed. */
 const RESTART_MS = timeLimit(600_000);
+/** Most `bytes` that one user's restart may print. */
+const OUTPUT_MAX = 1024 * 1024;
+/** Most homes of a user whose processes are restarted: a user can have processes name any number. */
+const HOMES_MAX = 16;
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
 const PROBLEM_MAX = 500;
 
@@ -73,6 +77,7 @@ async function run(args: Arguments): Promise<number> {
     }
   }
   const outcomes: Outcome[] = [];
+  const homes = new Map<number, number>();
   for (const { uid, home, pids } of await replacedProcesses(program)) {
     const user = users.get(uid);
     if (wanted.length > 0 && !wanted.includes(user?.name ?? "")) continue;
@@ -81,6 +86,12 @@ async function run(args: Arguments): Promise<number> {
     if (args.has("dry-run")) outcomes.push({ ...place, restarted: [], left: [] });
     else if (!user) {
       outcomes.push({ ...place, restarted: [], left: ["/etc/passwd has no such user, who can run nothing"] });
+    } else if (homes.set(uid, (homes.get(uid) ?? 0) + 1).get(uid)! > HOMES_MAX) {
+      outcomes.push({
+        ...place,
+        restarted: [],
+        left: [`not tried: the user has more than ${HOMES_MAX} homes`],
+      });
     } else {
       if (!args.has("json")) note(`sbx-admin: restarting ${user.name}'s`);
       outcomes.push({ ...place, ...await restartAs(user, program, home, args.has("stop")) });
@@ -112,32 +123,27 @@ async function restartAs(
 ): Promise<Pick<Outcome, "restarted" | "left">> {
   const runtime = `/run/user/${uid}`;
   try {
-    const { stdout, stderr } = await outputOf(
-      new Deno.Command("runuser", {
-        args: ["-u", name, "--", program, "update", "restart", "--json", ...mayStop ? ["--stop"] : []],
-        cwd: "/",
-        clearEnv: true,
-        env: {
-          PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-          HOME: own,
-          USER: name,
-          LOGNAME: name,
-          LANG: "C.UTF-8",
-          ...(home !== undefined && { SBX_HOME: home }),
-          ...(await ifFound(Deno.stat(runtime)) && { XDG_RUNTIME_DIR: runtime }),
-        },
-        stdin: "null",
-        signal: AbortSignal.timeout(RESTART_MS),
-      }),
-    );
-    const text = new TextDecoder().decode(stdout);
-    const answer = Answer.safeParse(parse(text));
+    const { stdout, stderr } = await limitedOutput("runuser", {
+      args: ["-u", name, "--", program, "update", "restart", "--json", ...mayStop ? ["--stop"] : []],
+      cwd: "/",
+      clearEnv: true,
+      env: {
+        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+        HOME: own,
+        USER: name,
+        LOGNAME: name,
+        LANG: "C.UTF-8",
+        ...(home !== undefined && { SBX_HOME: home }),
+        ...(await ifFound(Deno.stat(runtime)) && { XDG_RUNTIME_DIR: runtime }),
+      },
+    }, { bytes: OUTPUT_MAX, ms: RESTART_MS });
+    const answer = Answer.safeParse(parse(stdout));
     if (answer.success) {
       const { restarted, left } = answer.data;
       return { restarted, left: left.map(({ vm, why }) => `${vm} runs on: ${why}`) };
     }
-    const failure = Failure.safeParse(parse(text));
-    const said = failure.success ? failure.data.error.message : new TextDecoder().decode(stderr).trim();
+    const failure = Failure.safeParse(parse(stdout));
+    const said = failure.success ? failure.data.error.message : stderr.trim();
     return { restarted: [], left: [`nothing is restarted: ${said.slice(-PROBLEM_MAX)}`] };
   } catch (cause) {
     return { restarted: [], left: [`nothing is restarted: ${asSbxError(cause, "runuser").message}`] };

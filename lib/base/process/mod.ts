@@ -1,4 +1,5 @@
 /** Command lines and environments of this machine's processes. */
+import { ignore } from "../error/mod.ts";
 
 /** Methods; each is tested against the other where both exist. */
 export const WAYS = {
@@ -40,10 +41,13 @@ async function pids(): Promise<number[]> {
   return new TextDecoder().decode(stdout).trim().split(/\s+/).map(Number);
 }
 
+/** Most `bytes` of an environment that are read: a process may point it at any memory of its own. */
+const ENVIRONMENT_MAX = 4 * 1024 * 1024;
+
 /** Environment that a process was started with. @returns undefined if the system does not show it */
 export async function environmentOf(pid: number): Promise<Map<string, string> | undefined> {
   if (Deno.build.os !== "linux") return undefined;
-  const text = await Deno.readTextFile(`/proc/${pid}/environ`).catch(() => undefined);
+  const text = await readStart(`/proc/${pid}/environ`, ENVIRONMENT_MAX).catch(() => undefined);
   return text === undefined ? undefined : new Map(
     text.split("\0").filter((pair) => pair.includes("=")).map((pair): [string, string] => {
       const at = pair.indexOf("=");
@@ -78,20 +82,42 @@ export async function replacedProcesses(program: string): Promise<Replaced[]> {
   for await (const { name } of Deno.readDir("/proc")) {
     const pid = Number(name);
     if (!Number.isSafeInteger(pid) || !await runsReplacedProgram(pid)) continue;
-    try {
-      if (await Deno.readLink(`/proc/${pid}/exe`) !== `${program} (deleted)`) continue;
-      const own = await Deno.stat(`/proc/${pid}/root/`);
-      if (own.dev !== root.dev || own.ino !== root.ino) continue;
-      const uid = (await Deno.stat(`/proc/${pid}`)).uid ?? 0;
-      const home = (await environmentOf(pid))?.get("SBX_HOME");
-      const key = `${uid} ${home ?? ""}`;
-      const entry = found.get(key) ?? { uid, ...(home !== undefined && { home }), pids: [] };
-      entry.pids.push(pid);
-      found.set(key, entry);
-    } catch (error) {
-      // It ended meanwhile.
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    }
+    const process = await replacedProcess(pid, `${program} (deleted)`, root).catch(
+      ignore("it has ended, or hides, e.g. in a file system of its user's"),
+    );
+    if (!process) continue;
+    const { uid, home } = process;
+    const key = `${uid} ${home ?? ""}`;
+    const entry = found.get(key) ?? { uid, ...(home !== undefined && { home }), pids: [] };
+    entry.pids.push(pid);
+    found.set(key, entry);
   }
   return [...found.values()];
+}
+
+/** The user and home of a process that runs a file outside containers. */
+async function replacedProcess(
+  pid: number,
+  file: string,
+  root: Deno.FileInfo,
+): Promise<Pick<Replaced, "uid" | "home"> | undefined> {
+  const runsIt = async () => await Deno.readLink(`/proc/${pid}/exe`) === file;
+  if (!await runsIt()) return undefined;
+  const own = await Deno.stat(`/proc/${pid}/root/`);
+  if (own.dev !== root.dev || own.ino !== root.ino) return undefined;
+  // A set-user-ID program has its owner's rights, and the environment of its caller.
+  const ids = /^Uid:\t(\d+)\t\1\t\1\t\1$/m.exec(await Deno.readTextFile(`/proc/${pid}/status`));
+  const home = (await environmentOf(pid))?.get("SBX_HOME");
+  // It may have become such a program meanwhile.
+  if (!ids || !await runsIt()) return undefined;
+  return { uid: Number(ids[1]), home };
+}
+
+/** Text at the start of a file. */
+async function readStart(path: string, max: number): Promise<string> {
+  using file = await Deno.open(path);
+  const bytes = new Uint8Array(max);
+  let count = 0;
+  for (let read = await file.read(bytes); read; read = await file.read(bytes.subarray(count))) count += read;
+  return new TextDecoder().decode(bytes.subarray(0, count));
 }

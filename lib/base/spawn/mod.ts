@@ -10,3 +10,4 @@ export {
   spawnDetached,
 } from "./self.ts";
 export { replaceArgument } from "./argument.ts";
+export { limitedOutput, type OutputLimits } from "./limited.ts";

@@ -38,3 +38,29 @@ Deno.test("processes of a replaced program are found by home, others are not", a
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+Deno.test({
+  name: "a process with its user's environment and root's rights is not root's",
+  // Only root starts processes of others.
+  ignore: Deno.build.os !== "linux" || Deno.uid() !== 0,
+  fn: async () => {
+    const dir = await Deno.realPath(await Deno.makeTempDir());
+    const program = join(dir, "program");
+    await Deno.chmod(dir, 0o755);
+    await Deno.copyFile(await Deno.realPath("/bin/sleep"), program);
+    await Deno.chmod(program, 0o4755);
+    const env = { SBX_HOME: "/tmp/evil" };
+    const user = { uid: 65534, gid: 65534 };
+    const child = new Deno.Command(program, { args: ["600"], ...user, clearEnv: true, env, stdin: "null" })
+      .spawn();
+    await Deno.remove(program);
+    try {
+      assertEquals((await Deno.stat(`/proc/${child.pid}`)).uid, 0);
+      assertEquals(await replacedProcesses(program), []);
+    } finally {
+      child.kill("SIGKILL");
+      await child.status;
+      await Deno.remove(dir, { recursive: true });
+    }
+  },
+});
