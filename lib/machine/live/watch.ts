@@ -4,9 +4,11 @@
  * and states of files for minutes, would show old ones.
  */
 import { join, relative } from "node:path";
+import { log } from "../../base/log/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 import { maskOf } from "./mask.ts";
 import { isOfThisMachine } from "./notices.ts";
+import { Watches } from "./watches.ts";
 
 /** `ms` for which changes are gathered before the guest is told of them. */
 const GATHER_MS = 20;
@@ -49,6 +51,7 @@ export class FolderChanges {
   readonly isComplete: boolean;
   readonly #folder: WatchedFolder;
   readonly #watcher: Deno.FsWatcher;
+  readonly #watches: Watches;
   readonly #waking = new Set<string>();
   readonly #looking = new Set<string>();
   /** states of files that the guest was woken for: its own touch of a file changes none */
@@ -60,10 +63,17 @@ export class FolderChanges {
   #isBlind = false;
   #isClosed = false;
 
-  /** Gathers changes from now on. @throws {Error} the folder cannot be watched, e.g. for want of inotify watches */
+  /** Gathers changes from now on. @throws {Error} the folder cannot be watched, e.g. since it has too many folders */
   constructor(folder: WatchedFolder) {
     this.#folder = { ...folder, top: folder.top.map((name) => name.toLowerCase()) };
-    this.#watcher = Deno.watchFs([folder.dir, folder.workspace], { recursive: true });
+    const { watcher, watches } = Watches.of(() =>
+      Deno.watchFs([folder.dir, folder.workspace], { recursive: true })
+    );
+    [this.#watcher, this.#watches] = [watcher, watches];
+    if (watches.add()) {
+      this.close();
+      throw new Error("it has more folders than one program should watch");
+    }
     const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
     this.isComplete = [folder.dir, folder.workspace].every((each) => isOfThisMachine(each, mounts));
     this.#follow().finally(() => this.#goOnBlind());
@@ -88,6 +98,7 @@ export class FolderChanges {
     const events = this.#watcher[Symbol.asyncIterator]();
     for (let failures = 0; failures < FAILURES_MAX;) {
       const next: unknown = await events.next().catch((error) => error);
+      if (this.#isClosed) return;
       // The notice of a name that is not UTF-8: a string cannot have it.
       if (next instanceof TypeError) this.#dropsAll = true;
       else if (next instanceof Error) {
@@ -96,6 +107,7 @@ export class FolderChanges {
         this.#goOnBlind();
       }
       if (next instanceof Error) {
+        this.#noteNew();
         this.#send();
         continue;
       }
@@ -104,15 +116,24 @@ export class FolderChanges {
       if (done) return;
       // The kernel has dropped notices.
       if (value.flag === "rescan") this.#dropsAll = true;
+      if (value.kind === "create" || value.kind === "rename") this.#noteNew();
       if (value.kind !== "access") { for (const path of value.paths) this.#note(path); }
       this.#send();
     }
   }
 
+  /** Watches no further once there are too many folders: other programs of this user need watches, too. */
+  #noteNew(): void {
+    if (this.#watches.add()) this.#watcher.close();
+  }
+
   /** Some notices do not come any more: the guest keeps names as briefly as without a watcher. */
   async #goOnBlind(): Promise<void> {
-    if (this.#isBlind) return;
+    if (this.#isBlind || this.#isClosed) return;
     this.#isBlind = true;
+    log.warn(
+      `not every change of ${this.#folder.dir} wakes programs in the VM any more: it has too many folders`,
+    );
     while (!this.#isClosed) {
       this.#dropsAll = true;
       await this.#send();

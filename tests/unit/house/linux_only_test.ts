@@ -28,6 +28,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/machine/live/calls.ts": "the framework shares folders itself: no masks there yet",
   "lib/machine/live/guard.ts": "no --live",
   "lib/machine/live/watch.ts": "no --live",
+  "lib/machine/live/watches.ts": "no --live",
   "ffi/libc/fresh.ts": "runs in the guest",
   "lib/publish/package/script.ts": "runs where a Debian package is installed",
   "lib/machine/vm/accelerator.ts": "there is no KVM to try",
