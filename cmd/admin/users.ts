@@ -7,7 +7,7 @@ import { replacedProcesses } from "../../lib/base/process/mod.ts";
 import { limitedOutput } from "../../lib/base/spawn/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
-import { localUsers } from "../../lib/base/user/mod.ts";
+import { findUser } from "../../lib/base/user/mod.ts";
 import { programPath } from "../../lib/publish/update/program/mod.ts";
 
 /** Longest time for one user's processes, in `ms`: VMs are suspended and resumed. */
@@ -66,26 +66,30 @@ async function run(args: Arguments): Promise<number> {
     });
   }
   const program = await programPath();
-  const users = new Map((await localUsers()).map((user) => [user.uid, user]));
-  users.set(0, { name: "root", uid: 0, gid: 0, home: "/root" });
-  const wanted = args.list("user");
-  for (const name of wanted) {
-    if (![...users.values()].some((user) => user.name === name)) {
+  const wanted = new Set<number>();
+  for (const name of args.list("user")) {
+    const user = await findUser(name);
+    if (!user) {
       throw new SbxError("users.not_found", `this machine has no user "${plain(name)}"`, {
         hint: "sbx-admin users restart --dry-run lists the ones that run a replaced program",
       });
     }
+    wanted.add(user.uid);
   }
   const outcomes: Outcome[] = [];
   const homes = new Map<number, number>();
   for (const { uid, home, pids } of await replacedProcesses(program)) {
-    const user = users.get(uid);
-    if (wanted.length > 0 && !wanted.includes(user?.name ?? "")) continue;
+    if (wanted.size > 0 && !wanted.has(uid)) continue;
+    const user = await findUser(uid);
     const isOwn = home === undefined || home === `${user?.home}/.sbx`;
     const place = { user: user?.name ?? `uid ${uid}`, ...(!isOwn && { home }), pids };
     if (args.has("dry-run")) outcomes.push({ ...place, restarted: [], left: [] });
     else if (!user) {
-      outcomes.push({ ...place, restarted: [], left: ["/etc/passwd has no such user, who can run nothing"] });
+      outcomes.push({
+        ...place,
+        restarted: [],
+        left: ["this machine has no such user, as whom nothing can be run"],
+      });
     } else if (homes.set(uid, (homes.get(uid) ?? 0) + 1).get(uid)! > HOMES_MAX) {
       outcomes.push({
         ...place,

@@ -4,10 +4,12 @@ import { timeLimit } from "../time/mod.ts";
 
 /** Longest wait for another user's file, in `ms`: it may be a pipe. */
 const READ_MS = timeLimit(2000);
+/** Longest wait for a server that has users, in `ms`. */
+const FIND_MS = timeLimit(30_000);
 /** Users whose homes are searched. */
 const USERS_MAX = 256;
 
-/** A user of this machine other than root. */
+/** A user of this machine. */
 export interface LocalUser {
   name: string;
   uid: number;
@@ -15,7 +17,7 @@ export interface LocalUser {
   home: string;
 }
 
-/** Lists users. @param file as passwd(5) has it */
+/** Lists users other than root. @param file as passwd(5) has it */
 export async function localUsers(file = "/etc/passwd"): Promise<LocalUser[]> {
   const text = await Deno.readTextFile(file).catch(() => "");
   return text.split("\n").flatMap((line): LocalUser[] => {
@@ -24,6 +26,25 @@ export async function localUsers(file = "/etc/passwd"): Promise<LocalUser[]> {
       ? [{ name, uid: Number(uid), gid: Number(gid), home }]
       : [];
   }).slice(-USERS_MAX);
+}
+
+/**
+ * Finds a user by name or uid where this machine has its users from: /etc/passwd, LDAP and others (nsswitch.conf(5)).
+ *
+ * @returns `undefined` without one, and for a uid that has several, any of these
+ */
+export async function findUser(key: string | number): Promise<LocalUser | undefined> {
+  const { stdout } = await new Deno.Command("getent", {
+    args: ["--", "passwd", String(key)],
+    stdin: "null",
+    stdout: "piped",
+    stderr: "null",
+    signal: AbortSignal.timeout(FIND_MS),
+  }).output();
+  const line = new TextDecoder().decode(stdout).split("\n")[0];
+  const [name, , uid, gid, , home] = line.split(":");
+  if (!home?.startsWith("/") || key !== name && key !== Number(uid)) return undefined;
+  return { name, uid: Number(uid), gid: Number(gid), home };
 }
 
 /**

@@ -1,3 +1,3 @@
 /** Who and where: users of this machine, and its name. */
-export { type LocalUser, localUsers, readAsUser } from "./local.ts";
+export { findUser, type LocalUser, localUsers, readAsUser } from "./local.ts";
 export { deviceName, userName } from "./own.ts";
