@@ -157,32 +157,6 @@ export interface LastEvent {
 // per family. Every column is computed from the JSON covered by the hash chain, so that no copy can be
 // edited or disagree, and appending an event costs nothing for unread columns.
 
-/** Tables that the chains and the seal prove. */
-const TABLES = [
-  "ledger_info",
-  "ledger_bound",
-  "entries",
-  "outcomes",
-  "findings",
-  "approvals",
-  "statements",
-  "body_blobs",
-  "journal",
-];
-
-/**
- * Finds things that no ledger has: a view or a virtual table in place of a table, which has other rows for each reader or never ends, and
- * triggers. SQLite compares names without case.
- */
-export const ALIEN =
-  `SELECT type, name FROM sqlite_schema WHERE type = 'trigger' OR sql LIKE 'CREATE VIRTUAL%'
-  OR type = 'view' AND lower(name) IN (${TABLES.map((name) => `'${name}'`).join()}) LIMIT 1`;
-
-/** @param row of {@linkcode ALIEN} */
-export function alienReason({ type, name }: Record<string, unknown>): string {
-  return `the database has a ${type} ${name}, which no ledger has`;
-}
-
 /**
  * Events with their outcomes. If an event has several outcomes, the first counts. Columns of both tables need their
  * table's name.

@@ -2,7 +2,8 @@
 import { SbxError } from "../../base/error/mod.ts";
 import { type Client, Database, type SqlValue } from "../database.ts";
 import { connect, ledgerError } from "../failure.ts";
-import { ALIEN, alienReason, CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
+import { CREATE_TEMP_VIEWS, isOutdated, STATEMENTS } from "../schema.ts";
+import { alienReason, SCHEMA_ROWS } from "../alien.ts";
 import { copyLedger } from "../copy.ts";
 
 /** Opens or creates a database file. @throws {SbxError} `ledger.unavailable` */
@@ -17,7 +18,7 @@ type OnAlien = (reason: string) => void;
  * Opens a ledger for reading. One of an older version gets the current views for this connection only, so that its file
  * stays as it is. One that the database cannot lock, in a folder that this user may not write to, is read from a copy.
  *
- * @param onAlien gets the reason instead of the error `ledger.invalid` of a database with views or triggers of its own
+ * @param onAlien gets the reason instead of the error `ledger.invalid` of a database with tables, views or triggers that no ledger has
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`, `ledger.invalid`
  * @throws the database's error if it is damaged
  */
@@ -47,8 +48,8 @@ export async function openLedger(path: string, onAlien?: OnAlien): Promise<Clien
 async function openAt(path: string, name: string, onAlien: OnAlien = refuseAlien(name)): Promise<Client> {
   const client = openDatabase(path);
   try {
-    const { rows: [alien] } = await client.execute(ALIEN);
-    if (alien) onAlien(alienReason(alien));
+    const alien = alienReason((await client.execute(SCHEMA_ROWS)).rows);
+    if (alien !== undefined) onAlien(alien);
     const { rows: [row] } = await client.execute("PRAGMA user_version");
     if (isOutdated(Number(row.user_version), name)) {
       await client.executeMultiple(`CREATE TEMP TABLE ${STATEMENTS};\n${CREATE_TEMP_VIEWS}`);

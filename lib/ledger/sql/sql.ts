@@ -5,7 +5,8 @@ import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { copyLedger, type LedgerCopy } from "../copy.ts";
-import { ALIEN, alienReason, BUSY_MS, CREATE_TEMP_VIEWS, isOutdated } from "../schema.ts";
+import { alienReason, SCHEMA_ROWS } from "../alien.ts";
+import { BUSY_MS, CREATE_TEMP_VIEWS, isOutdated } from "../schema.ts";
 
 /** Most rows of an answer (docs/design/contracts/12-ledger.md §12). */
 export const SQL_ROWS_MAX = 100_000;
@@ -72,8 +73,8 @@ function open(path: string, name = path): DatabaseSync {
     // SQLite takes a path that begins with file: for a URI of another file.
     database = new DatabaseSync(resolve(path), { timeout: BUSY_MS, allowExtension: false });
     isOutdated(Number(database.prepare("PRAGMA user_version").get()?.user_version), name);
-    const alien = database.prepare(ALIEN).get();
-    if (alien) throw new Error(alienReason(alien));
+    const alien = alienReason(database.prepare(SCHEMA_ROWS).all());
+    if (alien !== undefined) throw new Error(alien);
     database.exec(`${CREATE_TEMP_VIEWS}; PRAGMA query_only = ON`);
     database.setAuthorizer((action) => ALLOWED.has(action) ? GRANTED : DENIED);
     return database;
