@@ -173,8 +173,8 @@ function sessionOf(
   host: string,
   decision: string | undefined,
 ): { device: string; unmapped: string } {
-  const key =
-    `${event_type} ${decision} ${vm_id} ${session_id} ${profile_id} ${host.length} ${host} ${vm_name}`;
+  // A VM may be named undefined.
+  const key = JSON.stringify([event_type, decision, vm_id, session_id, profile_id, host, vm_name]);
   return sessions.get(key, () => ({
     device: members({
       device: {
