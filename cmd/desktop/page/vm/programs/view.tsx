@@ -1,94 +1,17 @@
-import { signal, useSignal } from "@preact/signals";
+import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { containerName, type ProcessNode, ProcessTreeBuilder } from "../../../../../lib/event/mod.ts";
-import { api, type RecordedEvent } from "../../../api/routes.ts";
+import { containerName, type ProcessNode } from "../../../../../lib/event/mod.ts";
 import { Table, timeOf } from "../../../part/common.tsx";
-import { act } from "../../../store/store.ts";
-import { onMessage } from "../../../store/live.ts";
 import { text } from "../../../text/en.ts";
+import { Programs } from "./programs.ts";
 
-const PAGE_SIZE = "1000";
-/** Events of the first request: a start and an end for each program that is drawn at first. */
-const FIRST_SIZE = "400";
-/** Programs that are drawn at first, the newest, and with each wish for older ones. */
+/** Programs that are drawn at first, the newest, and more of them with each click. */
 const SHOWN = 200;
 /** `characters` of a command that are drawn. */
 const COMMAND_MAX = 300;
 /** Levels that are indented, and the `rem` of one. */
 const DEPTH_MAX = 20;
 const INDENT = 1.2;
-
-/** The programs of a session: its newest events, and older ones as far as they were asked for. */
-class Programs {
-  readonly nodes = signal<ProcessNode[] | undefined>(undefined);
-  /** the record has older events than these */
-  readonly hasOlder = signal(false);
-  readonly #session: string;
-  readonly #stop: () => void;
-  /** the oldest first */
-  #events: RecordedEvent[] = [];
-  #builder = new ProcessTreeBuilder();
-  /** events that come while the newest ones are read */
-  #early: RecordedEvent[] | undefined = [];
-  #older: string | undefined;
-  #frame = 0;
-  #isOver = false;
-
-  constructor(session: string) {
-    this.#session = session;
-    this.#stop = onMessage(({ type, payload }) => {
-      if (type !== "security-event") return;
-      const { event, decision } = payload;
-      if (event.common.session_id !== session || !event.process) return;
-      const decided = { ...event, decision: decision?.decision, rule_id: decision?.rule.id };
-      if (this.#early) return void this.#early.push(decided);
-      this.#add(decided);
-    });
-  }
-
-  close(): void {
-    this.#isOver = true;
-    this.#stop();
-    cancelAnimationFrame(this.#frame);
-  }
-
-  /** Reads a page: the newest events at first, and then the ones before them. */
-  read(): Promise<boolean> {
-    return act(async () => {
-      const { events, next_cursor } = await api.events(this.#session, {
-        family: "process",
-        order: "newest",
-        cursor: this.#older,
-        limit: this.#early ? FIRST_SIZE : PAGE_SIZE,
-      });
-      if (this.#isOver) return;
-      this.#older = next_cursor;
-      this.hasOlder.value = next_cursor !== undefined;
-      this.#events = [...events.toReversed(), ...this.#events];
-      // A parent comes before its children.
-      this.#builder = new ProcessTreeBuilder();
-      for (const event of this.#events) this.#builder.add(event);
-      const early = this.#early ?? [];
-      this.#early = undefined;
-      early.forEach((event) => this.#add(event));
-      this.#draw();
-    });
-  }
-
-  #add(event: RecordedEvent): void {
-    if (event.common.sequence <= (this.#events.at(-1)?.common.sequence ?? 0)) return;
-    this.#events.push(event);
-    this.#builder.add(event);
-    this.#draw();
-  }
-
-  #draw(): void {
-    this.#frame ||= requestAnimationFrame(() => {
-      this.#frame = 0;
-      this.nodes.value = this.#builder.tree().processes;
-    });
-  }
-}
 
 /** The programs of a VM as a tree, as they start and end. */
 export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
@@ -105,7 +28,7 @@ export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
   };
   const words = text.programs;
   if (nodes.value === undefined) return <p>{text.common.loading}</p>;
-  if (nodes.value.length === 0) return <p class="empty">{words.empty}</p>;
+  if (nodes.value.length === 0 && !hasOlder.value) return <p class="empty">{words.empty}</p>;
   const drawn = nodes.value.slice(-shown.value);
   return (
     <>

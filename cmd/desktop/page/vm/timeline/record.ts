@@ -32,6 +32,7 @@ export class Timeline {
   readonly hasOlder = signal(false);
   readonly #session: string;
   readonly #conditions: Conditions;
+  readonly #pages: typeof api.events;
   readonly #stops: (() => void)[] = [];
   #isOver = false;
   #pending: Row[] = [];
@@ -40,9 +41,10 @@ export class Timeline {
   #frame = 0;
   #older: string | undefined;
 
-  constructor(session: string, conditions: Conditions) {
+  constructor(session: string, conditions: Conditions, pages: typeof api.events = api.events) {
     this.#session = session;
     this.#conditions = conditions;
+    this.#pages = pages;
     this.#stops.push(onMessage(({ type, payload }) => {
       if (type !== "security-event" || payload.event.common.session_id !== session) return;
       const row = rowOf(payload.event, payload.decision);
@@ -69,7 +71,10 @@ export class Timeline {
     this.isLoading.value = true;
     await act(async () => {
       const page = await this.#page(size, cursor);
-      if (!this.#isOver) this.#setRows([...this.rows.peek(), ...page.rows], page.cursor);
+      // Newer rows may have replaced the ones that this page comes after.
+      if (!this.#isOver && this.#older === cursor) {
+        this.#setRows([...this.rows.peek(), ...page.rows], page.cursor);
+      }
     });
     this.isLoading.value = false;
   }
@@ -99,7 +104,7 @@ export class Timeline {
 
   async #page(size: number, cursor?: string): Promise<{ rows: Row[]; cursor: string | undefined }> {
     const { family, decision, grep, since, until } = this.#conditions;
-    const page = await api.events(this.#session, {
+    const page = await this.#pages(this.#session, {
       family,
       decision,
       grep,
