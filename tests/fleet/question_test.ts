@@ -187,7 +187,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
     const path = `${fleet.dir}/${session}.db`;
     const asked = webEvent(session, "new.example.com");
     await record(path, session, [
-      { event: webEvent(session, "api.example.com"), decision: allow },
+      { event: webEvent(session, "api.example.com"), decision: allow, streamed_bytes: 3_000_000_000 },
       {
         event: webEvent(session, at ? "evil.example.com" : "docs.example.com", "/left-pad-1.2.3.tgz"),
         decision: at ? block : allow,
@@ -278,7 +278,7 @@ Deno.test("questions have the same answers on DuckDB and ClickHouse", async () =
     left.toSorted(),
     [
       ["laptop-2", vm, "dns", "example.com", 1, 25, 0, 1],
-      ["laptop-2", vm, "http", "api.example.com", 1, 0, 0, 0],
+      ["laptop-2", vm, "http", "api.example.com", 1, 3_000_000_000, 0, 0],
       ["laptop-2", vm, "http", "evil.example.com", 0, 0, 0, 1],
       ["laptop-2", vm, "http", "new.example.com", 1, 0, 0, 0],
       ["laptop-2", vm, "mcp", "tracker", 1, 0, 0, 0],

@@ -18,6 +18,8 @@ interface Writing {
   json(column: string, path: string): string;
   /** `bytes` of the JSON at a path of a column */
   jsonBytes(column: string, path: string): string;
+  /** a whole number at a path of a column of JSON; 0 without one */
+  jsonNumber(column: string, path: string): string;
   /** `bytes` of a text */
   bytes(text: string): string;
   /** the first part of a text that a regular expression matches, or an empty text */
@@ -50,10 +52,10 @@ GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
 
 /**
  * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report` counts them
- * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; events that a rule
+ * (lib/service/record/report), also what went out after its decision: a model call is an HTTP request too, whose bytes are in that row; events that a rule
  * blocked, asks that ended without an answer, and answers of the host's cache have sent nothing.
  */
-const sending = ({ from, since, json, jsonBytes, bytes, match }: Writing, condition: string) =>
+const sending = ({ from, since, json, jsonNumber, jsonBytes, bytes, match }: Writing, condition: string) =>
   `SELECT e.machine_id AS machine_id, e.vm_id AS vm, e.session_id AS session_id, e.family AS kind,
   e.timestamp_unix_ms AS timestamp_unix_ms,
   CASE e.family WHEN 'http' THEN e.http_request_host
@@ -63,7 +65,7 @@ const sending = ({ from, since, json, jsonBytes, bytes, match }: Writing, condit
     WHEN 'db' THEN e.db_request_host WHEN 'mcp' THEN e.mcp_request_server_name
     WHEN 'model' THEN concat(coalesce(e.model_request_provider, ''), ' ', coalesce(e.model_request_model, ''))
     ELSE 'exported file' END AS destination,
-  CASE e.family WHEN 'http' THEN coalesce(e.http_request_bytes, 0)
+  CASE e.family WHEN 'http' THEN coalesce(e.http_request_bytes, 0) + coalesce(o.streamed, 0)
     WHEN 'dns' THEN ${bytes("coalesce(e.dns_request_qname, '')")}
     WHEN 'db' THEN coalesce(e.db_request_bytes, 0)
     WHEN 'mcp' THEN ${jsonBytes("e.event", "mcp.request.arguments")}
@@ -74,7 +76,8 @@ const sending = ({ from, since, json, jsonBytes, bytes, match }: Writing, condit
 FROM ${from("events")} AS e LEFT JOIN (
   SELECT machine_id, session_id, event_id, max(CASE WHEN has_response THEN 1 ELSE 0 END) AS answered,
     max(CASE WHEN response_cache_digest IS NULL THEN 0 ELSE 1 END) AS cached,
-    max(CASE WHEN coalesce(${json("outcome", "error")}, '') = '' THEN 0 ELSE 1 END) AS failed
+    max(CASE WHEN coalesce(${json("outcome", "error")}, '') = '' THEN 0 ELSE 1 END) AS failed,
+    max(${jsonNumber("outcome", "streamed_bytes")}) AS streamed
   FROM ${from("outcomes")} AS ends GROUP BY machine_id, session_id, event_id
 ) AS o ON o.machine_id = e.machine_id AND o.session_id = e.session_id AND o.event_id = e.event_id
 WHERE ${since} AND ${condition} AND (e.family IN ('http', 'dns', 'db', 'model')
@@ -228,6 +231,12 @@ function jsonText(dialect: Dialect, column: string, path: string): string {
     : `JSON_VALUE(assumeNotNull(${column}), '$.${path}')`;
 }
 
+/** Whole number at a path of a column, in each dialect. */
+function jsonNumber(dialect: Dialect, column: string, path: string): string {
+  const text = jsonText(dialect, column, path);
+  return dialect === "duckdb" ? `coalesce(TRY_CAST(${text} AS BIGINT), 0)` : `toInt64OrZero(${text})`;
+}
+
 /** Bytes of the JSON at a path of a column, in each dialect. Both write it without spaces. */
 function jsonBytes(dialect: Dialect, column: string, path: string): string {
   const length = dialect === "duckdb"
@@ -314,6 +323,7 @@ export function writingOf(
     from,
     value,
     json: (column, path) => jsonText(dialect, column, path),
+    jsonNumber: (column, path) => jsonNumber(dialect, column, path),
     jsonBytes: (column, path) => jsonBytes(dialect, column, path),
     bytes: (text) => dialect === "duckdb" ? `strlen(${text})` : `toInt64(length(${text}))`,
     match: (text, expression) =>
