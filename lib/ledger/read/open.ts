@@ -11,7 +11,7 @@ export function openDatabase(path: string): Client {
   return connect(path, () => new Database(path));
 }
 
-/** Takes the reason why a database is no ledger. */
+/** Gets the reason why a database is not a ledger. */
 type OnAlien = (reason: string) => void;
 
 /**
@@ -48,10 +48,12 @@ export async function openLedger(path: string, onAlien?: OnAlien): Promise<Clien
 async function openAt(path: string, name: string, onAlien: OnAlien = refuseAlien(name)): Promise<Client> {
   const client = openDatabase(path);
   try {
+    const { rows: [row] } = await client.execute("PRAGMA user_version");
+    // First: a newer ledger has parts that this version does not know.
+    const isOld = isOutdated(Number(row.user_version), name);
     const alien = alienReason((await client.execute(SCHEMA_ROWS)).rows);
     if (alien !== undefined) onAlien(alien);
-    const { rows: [row] } = await client.execute("PRAGMA user_version");
-    if (isOutdated(Number(row.user_version), name)) {
+    if (isOld) {
       await client.executeMultiple(`CREATE TEMP TABLE ${STATEMENTS};\n${CREATE_TEMP_VIEWS}`);
     }
     return client;
@@ -61,7 +63,7 @@ async function openAt(path: string, name: string, onAlien: OnAlien = refuseAlien
   }
 }
 
-/** Reading one may never end. */
+/** Refuses a database that is not a ledger: reading it may never end. */
 function refuseAlien(path: string): OnAlien {
   return (reason) => {
     throw new SbxError("ledger.invalid", `the ledger ${path} is damaged, or not a ledger: ${reason}`, {

@@ -186,7 +186,8 @@ Deno.test("a newer ledger is refused by readers and writers, with both versions"
   withLedgerPath(async (path) => {
     const [event] = await writeEvents(path, 1);
     const newer = SCHEMA_VERSION + 1;
-    await runSql(path, `PRAGMA user_version = ${newer}`);
+    // With a table that this version does not know.
+    await runSql(path, `CREATE TABLE later (id TEXT PRIMARY KEY); PRAGMA user_version = ${newer}`);
     const { hash } = await blake3File(path);
     const { event_id } = event.common;
     const attempts = [
