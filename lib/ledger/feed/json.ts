@@ -1,4 +1,4 @@
-/** JSON of an event as it leaves the machine, joined of parts that many events share. */
+/** JSON of an event as it leaves the machine, joined from parts that many events share. */
 import { VERSION } from "../../base/version/mod.ts";
 import type { EventFamily, FindingDecision } from "../../event/mod.ts";
 import type { LedgerEvent } from "../read/mod.ts";
@@ -70,11 +70,11 @@ const OUTCOMES: Record<string, FindingDecision["outcome"]> = {
   rewrite: "rewritten",
 };
 
-/** Parts of JSON by their values; all go when there are too many. */
+/** Parts of JSON by their values; all are dropped when there are too many. */
 class Kept<T> {
   readonly #kept = new Map<string, T>();
 
-  /** @param key no text of a guest makes the key of other values */
+  /** @param key differs for different values, whatever texts a guest chose */
   get(key: string, make: () => T): T {
     let part = this.#kept.get(key);
     if (part === undefined) {

@@ -1,4 +1,4 @@
-/** A ledger that stays open while the rows behind a position are read, page after page. */
+/** A ledger that stays open while the rows after a position are read, page by page. */
 import type { Client } from "../database.ts";
 import { type EndedRange, type LedgerEvent, selectEnded, selectEvents } from "./events.ts";
 import { openLedger, readError } from "./open.ts";

@@ -52,7 +52,7 @@ function keyOf(value: unknown): unknown {
   return `sha256:${createHash("sha256").update(value).digest("hex")}`;
 }
 
-/** The field whose value grows after the decision, with bodies of unknown length and messages. */
+/** The field whose value grows after the decision, by bodies of unknown length and messages of WebSockets. */
 const GROWING = "http.request.bytes";
 
 /** The memory of one counter. */

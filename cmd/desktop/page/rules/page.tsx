@@ -172,7 +172,7 @@ interface TableProps {
   /** ids of the rules that can be changed here */
   editable: ReadonlySet<string>;
   onOpen: (rule: RuleView) => void;
-  /** turns a rule of the person's off, or on again */
+  /** turns one of the person's own rules off, or on again */
   onSwitch: (rule: RuleView) => void;
 }
 
