@@ -221,7 +221,9 @@ class RunningSession {
           this.#connection.requireUnchanged(passage!, callDraft.http!.request);
         }
         if (bytes.length > 0) {
-          moved.sent += bytes.length;
+          // The decision on a call knows these bytes; the one on the list knows of none.
+          if (call) call.requireOpen();
+          else moved.sent += bytes.length;
           if (!await open.writer.write(bytes)) return;
         }
         await copy(this.#reader, open.writer, (count) => moved.sent += count);

@@ -76,6 +76,18 @@ Deno.test("git over SSH", async (t) => {
     assertEquals(await gitOk(bare, "rev-parse", "dev"), await gitOk(work, "rev-parse", "HEAD"));
   });
 
+  await t.step("bytes that a decision knows do not count again as sent after it", async () => {
+    await using guest = await sshWorld(server, [credential]);
+    const ran = await guest.git(work, ["push", "--quiet", guest.url(bare), ":refs/heads/dev"]);
+    assertEquals(ran.code, 0, ran.stderr);
+    await guest.world.net.idle();
+    const { entries } = guest.world.net.gate;
+    const call = entries.find(({ event: { http } }) => http?.request.method === "POST")!;
+    // Nothing follows the command that deletes a ref.
+    assert(call.event.http!.request.bytes > 0);
+    assertEquals(call.outcome?.streamed_bytes, undefined);
+  });
+
   await t.step("a refused ref: git shows the rule, and the server gets nothing", async () => {
     await using guest = await sshWorld(server, [credential], {
       rules: `[profiles.rules.main]
