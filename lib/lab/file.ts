@@ -1,10 +1,16 @@
 /** Events of a session in a file, one per line, as `sbx events --jsonl` prints them. */
 import { type FileHandle, open } from "node:fs/promises";
+import { z } from "zod";
 import { SbxError } from "../base/error/mod.ts";
 import { parseJson } from "../base/json/mod.ts";
 import { isObject } from "../base/object/mod.ts";
 import { EventSchema } from "../event/schema.ts";
 import type { LabEvent } from "./lab.ts";
+
+/** Part of an event's end that rules sum up. */
+const End = z.object({
+  outcome: z.looseObject({ streamed_bytes: z.int().nonnegative().optional() }).optional(),
+});
 
 /** Reads the events of a file. @throws {SbxError} `lab.invalid`: names the first line that is not an event */
 export async function* readEventFile(path: string): AsyncGenerator<LabEvent> {
@@ -25,14 +31,17 @@ async function openFile(path: string): Promise<FileHandle> {
 }
 
 function parseLine(line: string, place: string): LabEvent {
-  const { decision, rule_id, outcome: _, ...event } = objectOfLine(line, place);
+  const { decision, rule_id, outcome, ...event } = objectOfLine(line, place);
   const parsed = EventSchema.safeParse(event);
-  if (!parsed.success) {
-    const [{ path, message }] = parsed.error.issues;
+  const end = End.safeParse({ outcome });
+  if (!parsed.success || !end.success) {
+    const [{ path, message }] = (parsed.error ?? end.error)!.issues;
     throw invalid(place, `${path.join(".") || "event"}: ${message}`);
   }
+  const streamed_bytes = end.data.outcome?.streamed_bytes;
   return {
     ...parsed.data,
+    ...(streamed_bytes !== undefined && { outcome: { streamed_bytes } }),
     ...(typeof decision === "string" && { decision }),
     ...(typeof rule_id === "string" && { rule_id }),
   };

@@ -26,7 +26,7 @@ import {
 import type { Event, Finding } from "../event/mod.ts";
 
 /** Event as a ledger lists it, with its decision, if any, and the rule or guard that made it. */
-export type LabEvent = Event & { decision?: string; rule_id?: string };
+export type LabEvent = Event & { decision?: string; rule_id?: string; outcome?: { streamed_bytes?: number } };
 
 /** Recorded session, ended or still running. */
 export interface LabSession {

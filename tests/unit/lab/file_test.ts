@@ -1,5 +1,5 @@
 /** Sessions in files: what `sbx events --jsonl` prints is read back by the lab and by backtests. */
-import { assertEquals, assertRejects } from "@std/assert";
+import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { checkEvents } from "../../../lib/detection/replay/mod.ts";
 import { readEventFile } from "../../../lib/lab/mod.ts";
@@ -16,7 +16,7 @@ Deno.test("events of a ledger go through a file unchanged, with their decisions"
       const rule = { id: "no-example", layer: "profile" };
       ledger.append({ event: refused, decision: { decision: "block", rule } });
       ledger.append({ event: allowed, decision: { decision: "allow", rule } });
-      ledger.end({ event_id: allowed.common.event_id, duration_ms: 5, error: "reset" });
+      ledger.end({ event_id: allowed.common.event_id, duration_ms: 5, error: "reset", streamed_bytes: 900 });
       ledger.append({ event: execEvent() });
     }
     const { events } = await readEvents(path);
@@ -24,7 +24,11 @@ Deno.test("events of a ledger go through a file unchanged, with their decisions"
     await Deno.writeTextFile(file, events.map((event) => JSON.stringify(event) + "\n").join(""));
 
     const read = await Array.fromAsync(readEventFile(file));
-    assertEquals(read, events.map(({ outcome: _, ...event }) => event));
+    // Of an end, a replay needs what rules sum up.
+    assertEquals(
+      read,
+      events.map(({ outcome, ...event }) => outcome ? { ...event, outcome: { streamed_bytes: 900 } } : event),
+    );
     assertEquals(read.map(({ decision, rule_id }) => [decision, rule_id]), [
       ["block", "no-example"],
       ["allow", "no-example"],
@@ -50,6 +54,10 @@ Deno.test("a file with a line that is no event is refused, by its line", async (
       await refusal(`${good.replace("schema_version", "version")}\n`),
       ":1: schema_version: Invalid input: expected 1",
     );
+    for (const streamed_bytes of [-1, 0.5, 1e300, "900", null]) {
+      const line = JSON.stringify({ ...execEvent(), outcome: { streamed_bytes } });
+      assertStringIncludes(await refusal(`${line}\n`), ":1: outcome.streamed_bytes: ");
+    }
     await assertRejects(() => Array.fromAsync(readEventFile("/nowhere.jsonl")), SbxError, "cannot be read");
   } finally {
     await Deno.remove(file);
