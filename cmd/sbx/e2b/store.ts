@@ -1,7 +1,7 @@
 /** Sandboxes that clients of E2B made: which VMs they are, when they end, and who may use them. */
 import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { writeAtomic } from "../../../lib/base/home/mod.ts";
+import { lockWithin, writeAtomic } from "../../../lib/base/home/mod.ts";
 
 /** Characters of a sandbox's id, which is a label of host names. */
 const ID_LENGTH = 20;
@@ -9,6 +9,9 @@ const ID_LENGTH = 20;
 const TOKEN_BYTES = 32;
 /** `bytes` of the state; more is refused, since it is written whole. */
 const STATE_MAX = 16 * 1024 * 1024;
+
+/** `ms` to wait for the lock of a server that ends just now. */
+const LOCK_MS = 1000;
 
 const Sandbox = z.strictObject({
   id: z.string(),
@@ -53,6 +56,21 @@ export function newId(): string {
 
 export function newToken(): string {
   return crypto.getRandomValues(new Uint8Array(TOKEN_BYTES)).toHex();
+}
+
+/**
+ * Takes the file for this server alone. Two servers would each write their own sandboxes over the other one's, whose VMs
+ * would then never end.
+ *
+ * @throws {SbxError} `e2b.running`
+ */
+export async function claimStore(path: string): Promise<Disposable> {
+  const file = await Deno.open(`${path}.lock`, { create: true, write: true, mode: 0o600 });
+  if (await lockWithin(file, LOCK_MS)) return file;
+  file.close();
+  throw new SbxError("e2b.running", "another sbx e2b serves this home", {
+    hint: "one server takes any number of clients: use its address and key, or end it first",
+  });
 }
 
 /** The sandboxes and snapshots of one home, kept in a file that its user alone can read. */

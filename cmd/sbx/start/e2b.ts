@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { home, writeAtomic } from "../../../lib/base/home/mod.ts";
+import { home, removeIfThere, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { backgroundDelay, timeLimit } from "../../../lib/base/time/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
@@ -9,7 +9,7 @@ import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { Sandboxes, type Template } from "../e2b/sandboxes.ts";
 import { e2bHandler } from "../e2b/server.ts";
-import { Store } from "../e2b/store.ts";
+import { claimStore, Store } from "../e2b/store.ts";
 
 /** Port of 127.0.0.1 that E2B's clients connect to. */
 const PORT = 19230;
@@ -45,14 +45,17 @@ export const command: Command = {
     await requireAllowed(client);
     const { newToken, TokenGate } = await import("../../../lib/client/gateway/mod.ts");
     const place = home();
-    const store = await Store.open(join(place.dir, "e2b.json"));
+    const path = join(place.dir, "e2b.json");
+    using _alone = await claimStore(path);
+    const store = await Store.open(path);
     const sandboxes = new Sandboxes(client, store, templates);
     const key = newToken();
     const keyFile = join(place.runDir, "e2b.key");
-    await writeAtomic(keyFile, key);
     // Not by the proxies of the environment: it reaches 127.0.0.1 alone.
     const http = Deno.createHttpClient({});
     const server = listen(port, e2bHandler(sandboxes, new TokenGate(key), http));
+    // Once it listens: a server that cannot start leaves no key.
+    await writeAtomic(keyFile, key);
     const stopTimes = sandboxes.watchTimes();
     const url = `http://127.0.0.1:${server.addr.port}`;
     await print(`export E2B_API_URL=${url} E2B_SANDBOX_URL=${url} E2B_API_KEY="$(cat ${keyFile})"`);
@@ -63,7 +66,7 @@ export const command: Command = {
     sandboxes.close();
     // Streams of clients that watch folders have no end of their own.
     await Promise.race([server.shutdown(), backgroundDelay(CLOSE_MS)]);
-    await Deno.remove(keyFile);
+    removeIfThere(keyFile);
     return 0;
   },
 };

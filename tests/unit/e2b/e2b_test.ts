@@ -6,7 +6,7 @@ import { EventType, FileType } from "../../../cmd/sbx/e2b/generated/filesystem_p
 import { parseMetrics } from "../../../cmd/sbx/e2b/metrics.ts";
 import { networkRules } from "../../../cmd/sbx/e2b/network.ts";
 import { ExitMark } from "../../../cmd/sbx/e2b/processes.ts";
-import { newId, newToken, type Sandbox, Store } from "../../../cmd/sbx/e2b/store.ts";
+import { claimStore, newId, newToken, type Sandbox, Store } from "../../../cmd/sbx/e2b/store.ts";
 import { parseChange } from "../../../cmd/sbx/e2b/watch.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 
@@ -132,5 +132,16 @@ Deno.test("the store keeps sandboxes for its user alone, and refuses what it did
     await Deno.writeTextFile(path, text);
     assertEquals((await assertRejects(() => Store.open(path), SbxError)).code, "e2b.invalid");
   }
+  await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("two servers of one home would lose each other's sandboxes: the second one is refused", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-e2b-" });
+  const path = join(dir, "e2b.json");
+  {
+    using _first = await claimStore(path);
+    assertEquals((await assertRejects(() => claimStore(path), SbxError)).code, "e2b.running");
+  }
+  using _next = await claimStore(path);
   await Deno.remove(dir, { recursive: true });
 });
