@@ -15,6 +15,10 @@ export const TIMEOUT_S = 300;
 export const TIMEOUT_MAX_S = 24 * 3600;
 /** `ms` between looks for sandboxes whose time is over. */
 const EXPIRY_MS = 1000;
+/** Longest boot in `ms` of a sandbox whose time has not begun: its server may be gone by then. */
+const BOOT_MS = 15 * 60 * 1000;
+/** `ms` until the next try to end or pause a sandbox, after one that failed. */
+const RETRY_MS = 60_000;
 /** Template of sandboxes whose client names none. */
 export const DEFAULT_TEMPLATES = ["base", "code-interpreter-v1"];
 
@@ -42,6 +46,8 @@ export class Sandboxes {
   readonly #envds = new Map<string, Envd>();
   /** sandboxes whose time-out is being handled */
   readonly #ending = new Set<string>();
+  /** unix ms of the next try, of sandboxes that did not end or pause */
+  readonly #retries = new Map<string, number>();
 
   /** @param templates by name; other names are images of this home */
   constructor(client: Client, readonly store: Store, templates: ReadonlyMap<string, Template>) {
@@ -106,20 +112,25 @@ export class Sandboxes {
     >,
   ): Promise<Sandbox> {
     const { template, timeout, metadata, on_timeout, auto_resume, allows_internet } = request;
+    const made = Date.now();
+    const booting: Sandbox = {
+      ...{ id, vm, template, metadata, on_timeout, auto_resume, allows_internet },
+      token: newToken(),
+      started_at: made,
+      ends_at: made + BOOT_MS + timeout * 1000,
+      is_paused: false,
+    };
     try {
+      // Before it runs: it ends also if this server ends meanwhile.
+      await this.store.put(booting);
       await untilRunning(this.#client, { id: vm, name: `e2b-${id}` });
       const now = Date.now();
-      const sandbox: Sandbox = {
-        ...{ id, vm, template, metadata, on_timeout, auto_resume, allows_internet },
-        token: newToken(),
-        started_at: now,
-        ends_at: now + timeout * 1000,
-        is_paused: false,
-      };
+      // A client may have ended it meanwhile.
+      const sandbox = { ...this.find(id), started_at: now, ends_at: now + timeout * 1000 };
       await this.store.put(sandbox);
       return sandbox;
     } catch (error) {
-      await this.#delete(vm);
+      await this.kill(booting).catch(ignore("its caller has the first failure; its time ends it"));
       throw error;
     }
   }
@@ -201,18 +212,14 @@ export class Sandboxes {
 
   async kill(sandbox: Sandbox): Promise<void> {
     this.#forget(sandbox.id);
-    await this.#client.json("DELETE", `/vms/${sandbox.vm}/delete`, { query: { force: "true" } }).catch(
-      (error) => {
-        if (error.code !== "vm.not_found") throw error;
-      },
-    );
+    await this.#delete(sandbox.vm);
     await this.store.remove(sandbox.id);
   }
 
   async #delete(vm: string): Promise<void> {
-    await this.#client.json("DELETE", `/vms/${vm}/delete`, { query: { force: "true" } }).catch(
-      ignore("its caller has the first failure; sbx list shows the VM"),
-    );
+    await this.#client.json("DELETE", `/vms/${vm}/delete`, { query: { force: "true" } }).catch((error) => {
+      if (error.code !== "vm.not_found") throw error;
+    });
   }
 
   /** Ends the programs of all sandboxes; their VMs stay, and end when their time is over and this runs again. */
@@ -229,19 +236,22 @@ export class Sandboxes {
   async snapshot(sandbox: Sandbox, name?: string): Promise<Snapshot> {
     const id = newId();
     const { vms: [vm] } = await this.#fork(sandbox.vm, { name: `e2b-${id}` });
+    const snapshot = {
+      id,
+      vm: vm.id,
+      sandbox: sandbox.id,
+      names: name === undefined ? [] : [name],
+      created_at: Date.now(),
+    };
     try {
-      await this.#suspend(vm.id);
-      const snapshot = {
-        id,
-        vm: vm.id,
-        sandbox: sandbox.id,
-        names: name === undefined ? [] : [name],
-        created_at: Date.now(),
-      };
+      // Before it is suspended: a client can remove it also if this server ends meanwhile.
       await this.store.putSnapshot(snapshot);
+      await this.#suspend(vm.id);
       return snapshot;
     } catch (error) {
-      await this.#delete(vm.id);
+      await this.removeSnapshot(snapshot).catch(
+        ignore("its caller has the first failure; sbx list shows the VM"),
+      );
       throw error;
     }
   }
@@ -254,14 +264,18 @@ export class Sandboxes {
   /** Ends or pauses each sandbox whose time is over. */
   async expire(now = Date.now()): Promise<void> {
     const over = this.store.all().filter(({ id, ends_at, is_paused }) =>
-      !is_paused && ends_at <= now && !this.#ending.has(id)
+      !is_paused && ends_at <= now && !this.#ending.has(id) && (this.#retries.get(id) ?? 0) <= now
     );
     await Promise.all(over.map(async (sandbox) => {
       this.#ending.add(sandbox.id);
       try {
         if (sandbox.on_timeout === "pause") await this.pause(sandbox);
         else await this.kill(sandbox);
+        this.#retries.delete(sandbox.id);
       } catch (error) {
+        // Deleted in another way, by its user.
+        if ((error as SbxError).code === "vm.not_found") return await this.store.remove(sandbox.id);
+        this.#retries.set(sandbox.id, now + RETRY_MS);
         log.warn(`sandbox ${sandbox.id}, whose time is over, goes on: ${(error as Error).message}`);
       } finally {
         this.#ending.delete(sandbox.id);

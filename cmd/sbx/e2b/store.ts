@@ -124,9 +124,9 @@ export class Store {
     );
   }
 
+  /** @throws {SbxError} `e2b.too_many`: the state stays as it was */
   async put(sandbox: Sandbox): Promise<void> {
-    this.#sandboxes.set(sandbox.id, sandbox);
-    await this.#save();
+    await this.#put(this.#sandboxes, sandbox);
   }
 
   async remove(id: string): Promise<void> {
@@ -144,24 +144,35 @@ export class Store {
     return [...this.#snapshots.values()].sort((a, b) => a.created_at - b.created_at);
   }
 
+  /** @throws {SbxError} `e2b.too_many`: the state stays as it was */
   async putSnapshot(snapshot: Snapshot): Promise<void> {
-    this.#snapshots.set(snapshot.id, snapshot);
-    await this.#save();
+    await this.#put(this.#snapshots, snapshot);
   }
 
   async removeSnapshot(id: string): Promise<void> {
     if (this.#snapshots.delete(id)) await this.#save();
   }
 
+  async #put<T extends { id: string }>(all: Map<string, T>, value: T): Promise<void> {
+    const before = all.get(value.id);
+    all.set(value.id, value);
+    if (this.#text().length > STATE_MAX) {
+      // Otherwise no later change could be written either, not even a removal.
+      if (before) all.set(value.id, before);
+      else all.delete(value.id);
+      throw new SbxError("e2b.too_many", "the sandboxes and their metadata take more than 16 MiB", {
+        hint: "end sandboxes, or give them less metadata",
+      });
+    }
+    await this.#save();
+  }
+
+  #text(): string {
+    return JSON.stringify({ version: 1, sandboxes: this.all(), snapshots: this.snapshots() });
+  }
+
   #save(): Promise<void> {
-    const saved = this.#tail.then(async () => {
-      const state = { version: 1, sandboxes: this.all(), snapshots: this.snapshots() };
-      const text = JSON.stringify(state);
-      if (text.length > STATE_MAX) {
-        throw new SbxError("e2b.too_many", "the sandboxes and their metadata take more than 16 MiB");
-      }
-      await writeAtomic(this.#path, text);
-    });
+    const saved = this.#tail.then(() => writeAtomic(this.#path, this.#text()));
     this.#tail = saved.catch(() => {/* the caller has the failure; the next write has all of it */});
     return saved;
   }
