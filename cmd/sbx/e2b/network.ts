@@ -9,6 +9,9 @@ const NAMES_MAX = 40;
 
 const HOST = /^(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 
+/** What resolvers take for an address: its last label is a number, also in hexadecimal. */
+const ADDRESS = /(^|\.)(\d+|0x[0-9a-f]*)$/;
+
 /** Fields of a request that sbx has rules for. */
 export interface Network {
   allowOut?: string[];
@@ -22,6 +25,12 @@ export function networkRules(
 ): CreateRequest["project"] {
   const denied = allowsInternet ? denyOut : [ALL, ...denyOut];
   if (denied.length === 0) return undefined;
+  const address = denied.find((name) => ADDRESS.test(name.toLowerCase()));
+  if (address !== undefined && !denied.includes(ALL)) {
+    throw new SbxError("request.unsupported", `sbx cannot deny the network address "${address}" alone`, {
+      hint: `a name that leads to it would pass: deny ${ALL} and allow hosts`,
+    });
+  }
   // All of the traffic of a guest but DNS is HTTP or begins with a CONNECT.
   const [http, dns] = ["http.request.host", "dns.request.qname"].map((field) => {
     const except = allowOut.filter((name) => name !== ALL).map((name) => matches(field, name));
@@ -40,7 +49,7 @@ function matches(field: string, name: string): string {
   const host = name.toLowerCase();
   if (!HOST.test(host)) {
     throw new SbxError("request.unsupported", `sbx has no rule for the network address "${name}"`, {
-      hint: `name hosts, *.DOMAIN, addresses, or ${ALL} for all; a profile's rules take ranges`,
+      hint: `name hosts, *.DOMAIN, or ${ALL} for all; a profile's rules take ranges`,
     });
   }
   return host.startsWith("*.") ? `in_domain(${field}, "${host.slice(2)}")` : `${field} == "${host}"`;

@@ -100,8 +100,15 @@ Deno.test("what a client denies becomes rules that block; what it allows is exce
     http.match,
     'has(http.request.host) && !(http.request.host == "example.org" || in_domain(http.request.host, "npmjs.org"))',
   );
-  const [one] = networkRules(true, { denyOut: ["192.0.2.1"] })!;
-  assertEquals(one.match, 'has(http.request.host) && (http.request.host == "192.0.2.1")');
+  const [one] = networkRules(true, { denyOut: ["example.org"] })!;
+  assertEquals(one.match, 'has(http.request.host) && (http.request.host == "example.org")');
+  const [but] = networkRules(false, { denyOut: ["192.0.2.1"], allowOut: ["192.0.2.2"] })!;
+  assertEquals(but.match, 'has(http.request.host) && !(http.request.host == "192.0.2.2")');
+  // A name that leads to the address would pass the rule.
+  for (const name of ["192.0.2.1", "0x7F.1", "2130706433", "*.2.1"]) {
+    const error = assertThrows(() => networkRules(true, { denyOut: ["example.org", name] }), SbxError);
+    assertEquals(error.code, "request.unsupported", name);
+  }
   for (const name of ['a" || true || "', "10.0.0.0/8", "*", "a\nb", ""]) {
     const error = assertThrows(() => networkRules(true, { denyOut: [name] }), SbxError);
     assertEquals(error.code, "request.unsupported", name);
