@@ -88,7 +88,7 @@ const REFUSED: [method: string, path: RegExp, reason: string][] = [
 export function controlApi(sandboxes: Sandboxes, gate: TokenGate): Hono {
   const app = new Hono();
   app.use(async ({ req }, next) => {
-    gate.check(req.header("x-api-key"));
+    requireKey(gate, req.header("x-api-key"));
     await next();
   });
   for (const path of ["/sandboxes", "/v2/sandboxes"]) {
@@ -161,6 +161,19 @@ export function controlApi(sandboxes: Sandboxes, gate: TokenGate): Hono {
     throw new SbxError("route.not_found", `sbx does not serve ${req.method} ${req.path} of E2B`);
   });
   return app;
+}
+
+/** @throws {SbxError} as the gate, without its advice: the token of the gateway is not for programs of E2B */
+function requireKey(gate: TokenGate, key: string | undefined): void {
+  try {
+    gate.check(key);
+  } catch (cause) {
+    const { code } = cause as SbxError;
+    const message = code === "auth.too_many_failures"
+      ? "too many invalid API keys in the last minute"
+      : "the request has no API key of the running sbx e2b";
+    throw new SbxError(code, message, { cause, hint: "set E2B_API_KEY as sbx e2b printed at its start" });
+  }
 }
 
 /** Body of an error as E2B's client reads it. */

@@ -22,6 +22,21 @@ const RETRY_MS = 60_000;
 /** Template of sandboxes whose client names none. */
 export const DEFAULT_TEMPLATES = ["base", "code-interpreter-v1"];
 
+/** Setting that a person, or corp, switches it on with. */
+export const SETTING = "app.e2b";
+
+/** @throws {SbxError} `e2b.off` */
+export async function requireAllowed(client: Client): Promise<void> {
+  const { effective_value } = await client.json<{ effective_value?: unknown }>(
+    "GET",
+    `/settings/explain/${SETTING}`,
+  );
+  if (effective_value === true) return;
+  throw new SbxError("e2b.off", `${SETTING} is off: no program may make VMs by E2B's API`, {
+    hint: `sbx settings set ${SETTING} true switches it on`,
+  });
+}
+
 /** Request for a sandbox. */
 export interface SandboxRequest {
   template: string;
@@ -76,7 +91,9 @@ export class Sandboxes {
     return envd;
   }
 
+  /** @throws {SbxError} `e2b.off`: switched off since the server began */
   async create(request: SandboxRequest): Promise<Sandbox> {
+    await requireAllowed(this.#client);
     const id = newId();
     const { template, env, project } = request;
     const name = `e2b-${id}`;
@@ -139,8 +156,9 @@ export class Sandboxes {
     return this.#client.json<ForkResult>("POST", `/vms/${vm}/fork`, { json });
   }
 
-  /** New sandboxes from one moment of another. */
+  /** New sandboxes from one moment of another. @throws {SbxError} `e2b.off` */
   async fork(sandbox: Sandbox, count: number, timeout: number): Promise<Sandbox[]> {
+    await requireAllowed(this.#client);
     const ids = Array.from({ length: count }, newId);
     const { vms } = await this.#fork(sandbox.vm, { name: `e2b-${ids[0]}`, ...count > 1 && { count } });
     return await Promise.all(vms.map((vm, at) => this.#add(ids[at], vm.id, { ...sandbox, timeout })));

@@ -17,8 +17,14 @@ const STATUSES: Record<string, number> = {
   "sandbox.not_found": 404,
   "sandbox.paused": 502,
   "request.unsupported": 501,
+  "e2b.off": 403,
   "guest.failed": 502,
 };
+
+/** @throws {SbxError} `request.invalid`: its URL has the host that the client named, whatever that is */
+function requireUrl({ url }: Request): void {
+  if (!URL.canParse(url)) throw new SbxError("request.invalid", "the request has no valid host");
+}
 
 /** The sandbox and port that a request is for. */
 interface Target {
@@ -35,10 +41,11 @@ export function e2bHandler(
   const control = controlApi(sandboxes, gate);
   control.onError((error) => errorResponse(error));
   return async (request) => {
-    const target = targetOf(request);
-    const signed = target ? undefined : await signedSandbox(sandboxes, request);
-    if (!target && !signed) return await control.fetch(request);
     try {
+      requireUrl(request);
+      const target = targetOf(request);
+      const signed = target ? undefined : await signedSandbox(sandboxes, request);
+      if (!target && !signed) return await control.fetch(request);
       const sandbox = signed ?? admitted(sandboxes, target!.sandbox, request);
       const awake = await sandboxes.awake(sandbox);
       if (!target || target.port === ENVD_PORT) return await serveEnvd(sandboxes, awake, request);
@@ -97,6 +104,8 @@ async function serveEnvd(sandboxes: Sandboxes, sandbox: Sandbox, request: Reques
   return await envd.fetch(request);
 }
 
+/** Last status of HTTP. */
+const STATUS_MAX = 599;
 /** Headers of one connection. */
 const HOP = ["connection", "host", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"];
 /** Secrets of the sandbox, which its programs do not get. */
@@ -136,6 +145,10 @@ async function forward(
     });
   } catch (cause) {
     throw new SbxError("guest.failed", `port ${port} of sandbox ${sandbox.id} does not answer`, { cause });
+  }
+  if (answer.status > STATUS_MAX) {
+    await answer.body?.cancel();
+    throw new SbxError("guest.failed", `port ${port} of sandbox ${sandbox.id} answered ${answer.status}`);
   }
   const shown = new Headers(answer.headers);
   for (const name of HOP) shown.delete(name);

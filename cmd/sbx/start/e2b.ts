@@ -4,10 +4,9 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home, removeIfThere, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { backgroundDelay, timeLimit } from "../../../lib/base/time/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
-import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
-import { Sandboxes, type Template } from "../e2b/sandboxes.ts";
+import { requireAllowed, Sandboxes, SETTING, type Template } from "../e2b/sandboxes.ts";
 import { e2bHandler } from "../e2b/server.ts";
 import { claimStore, Store } from "../e2b/store.ts";
 
@@ -15,8 +14,6 @@ import { claimStore, Store } from "../e2b/store.ts";
 const PORT = 19230;
 /** Longest wait in `ms` for requests under way at the end. */
 const CLOSE_MS = timeLimit(1000);
-/** Setting that a person, or corp, switches it on with. */
-const SETTING = "app.e2b";
 
 export const command: Command = {
   name: "e2b",
@@ -70,18 +67,6 @@ export const command: Command = {
     return 0;
   },
 };
-
-/** @throws {SbxError} `e2b.off` */
-async function requireAllowed(client: Client): Promise<void> {
-  const { effective_value } = await client.json<{ effective_value?: unknown }>(
-    "GET",
-    `/settings/explain/${SETTING}`,
-  );
-  if (effective_value === true) return;
-  throw new SbxError("e2b.off", `${SETTING} is off: no program may make VMs by E2B's API`, {
-    hint: `sbx settings set ${SETTING} true switches it on`,
-  });
-}
 
 function templatesOf(args: Arguments): Map<string, Template> {
   return new Map(

@@ -13,6 +13,7 @@ interface Fixture {
   key: string;
   own: Sandbox;
   other: Sandbox;
+  handle(request: Request): Promise<Response>;
   ask(path: string, init?: RequestInit): Promise<Response>;
 }
 
@@ -39,7 +40,7 @@ async function withServer(run: (fixture: Fixture) => Promise<void>): Promise<voi
   const handle = e2bHandler(new Sandboxes(vm.client, store, new Map()), new TokenGate(key), http);
   const ask = (path: string, init?: RequestInit) =>
     handle(new Request(`http://127.0.0.1:19230${path}`, init));
-  await run({ vm, key, own, other, ask });
+  await run({ vm, key, own, other, handle, ask });
 }
 
 const test = (name: string, run: (fixture: Fixture) => Promise<void>) =>
@@ -64,6 +65,10 @@ test("no route answers without the key, and many wrong keys do not lock out the 
     }
     await (await ask(`${path}?x-api-key=${key}`)).body?.cancel();
   }
+  // The gateway's token reaches all of sbx: a program of E2B is not sent to it.
+  const { message } = await (await ask("/v2/sandboxes", { headers: { "x-api-key": "other" } })).json();
+  assertMatch(message, /E2B_API_KEY/);
+  assertEquals(/gateway/.test(message), false, message);
   let last = 0;
   for (let at = 0; at < 30; at++) {
     last = (await ask("/v2/sandboxes", { headers: { "x-api-key": newKey() } })).status;
@@ -172,6 +177,25 @@ test("a signature is for one path, user and operation, until its time", async ({
     [`${at}&signature=`, "empty"],
   ];
   for (const [path, what] of refused) assertEquals((await ask(path)).status, 401, what);
+});
+
+test("a request whose host is no name is refused, without a message of the server's own", async ({ handle, key }) => {
+  const failures: unknown[] = [];
+  await using server = Deno.serve({
+    ...{ hostname: "127.0.0.1", port: 0, onListen() {} },
+    onError(error) {
+      failures.push(error);
+      return new Response(null, { status: 599 });
+    },
+  }, handle);
+  for (const host of ["[", "a b", "a:b:c", "%00", "8000-.", "\\"]) {
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+    const head =
+      `GET /files?signature=x HTTP/1.1\r\nHost: ${host}\r\nX-API-Key: ${key}\r\nConnection: close\r\n\r\n`;
+    await connection.write(new TextEncoder().encode(head));
+    assertMatch(await new Response(connection.readable).text(), /^HTTP\/1.1 4/, host);
+  }
+  assertEquals(failures, []);
 });
 
 /** A call of envd in JSON. */

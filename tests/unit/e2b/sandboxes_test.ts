@@ -19,6 +19,8 @@ interface Served {
   /** calls so far, as `METHOD path` */
   calls: string[];
   status: { status: string } | { error: string };
+  /** value of app.e2b */
+  isOn: boolean;
 }
 
 async function withService(work: (served: Served) => Promise<void>): Promise<void> {
@@ -26,6 +28,7 @@ async function withService(work: (served: Served) => Promise<void>): Promise<voi
   const calls: string[] = [];
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, ({ method, url }) => {
     const { pathname } = new URL(url);
+    if (pathname === "/settings/explain/app.e2b") return Response.json({ effective_value: served.isOn });
     calls.push(`${method} ${pathname}`);
     if (pathname === "/vms/create") return Response.json({ id: VM });
     const { status } = served;
@@ -36,7 +39,7 @@ async function withService(work: (served: Served) => Promise<void>): Promise<voi
   const path = join(dir, "e2b.json");
   const client = new Client(`http://127.0.0.1:${server.addr.port}`, undefined, http);
   const sandboxes = new Sandboxes(client, await Store.open(path), new Map());
-  const served: Served = { path, sandboxes, calls, status: { status: "Booting" } };
+  const served: Served = { path, sandboxes, calls, status: { status: "Booting" }, isOn: true };
   try {
     await work(served);
   } finally {
@@ -110,4 +113,15 @@ Deno.test("a state that is full refuses the next sandbox, and goes on without it
     assertEquals((await Store.open(path)).all().map(({ ends_at }) => ends_at), [5]);
     await store.remove(first.id);
     assertEquals((await Store.open(path)).all().length, 0);
+  }));
+
+Deno.test("a setting that is switched off while the server runs ends what it makes", () =>
+  withService(async (served) => {
+    served.isOn = false;
+    for (
+      const make of [() => served.sandboxes.create(REQUEST), () => served.sandboxes.fork(over({}), 1, 60)]
+    ) {
+      assertEquals((await assertRejects(make, SbxError)).code, "e2b.off");
+    }
+    assertEquals(served.calls, []);
   }));
