@@ -61,9 +61,37 @@ export class Guest {
   }
 
   /** Runs a shell script with arguments. */
-  async run(script: string, args: string[], user = DEFAULT_USER): Promise<ExecResult> {
-    const json = { command: ["/bin/sh", "-c", script, "sh", ...args], user, cwd: "/" };
+  async run(
+    script: string,
+    args: string[],
+    user = DEFAULT_USER,
+    env?: Record<string, string>,
+  ): Promise<ExecResult> {
+    const json = { command: ["/bin/sh", "-c", script, "sh", ...args], user, cwd: "/", env };
     return await this.client.json<ExecResult>("POST", `${this.path}/exec`, { json });
+  }
+
+  /**
+   * Writes variables for a shell into a file of the user. As words of a program they would be in the record, and every
+   * user of the guest would see them.
+   *
+   * @returns path of the file
+   */
+  async variables(values: Record<string, string>, user: string): Promise<string> {
+    const lines = Object.entries(values).map(([name, value]) => {
+      if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
+        throw new ConnectError(`"${name}" is no name of a variable`, Code.InvalidArgument);
+      }
+      return `export ${name}='${value.replaceAll("'", `'\\''`)}'\n`;
+    });
+    const { stdout, stderr, exit_code } = await this.run(
+      `umask 077; file=$(mktemp) && printf %s "$E2B_VARIABLES" >"$file" && printf %s "$file"`,
+      [],
+      user,
+      { E2B_VARIABLES: lines.join("") },
+    );
+    if (exit_code !== 0) throw new SbxError("guest.failed", stderr.trim() || `exit code ${exit_code}`);
+    return stdout;
   }
 
   /** @throws {ConnectError} the guest has no such user */

@@ -279,7 +279,9 @@ export class Processes {
     // Reports errors that a rejected WebSocket would hide.
     await this.#guest.status();
     const mark = crypto.randomUUID();
-    const argv = JSON.stringify(terminalProgram(process.config, user, cwd, mark));
+    const { envs } = process.config;
+    const variables = Object.keys(envs).length > 0 ? await this.#guest.variables(envs, user) : undefined;
+    const argv = JSON.stringify(terminalProgram(process.config, { user, cwd, mark, variables }));
     const socket = client.socket(`/terminal/${segment(sandbox.vm)}`, { argv });
     socket.binaryType = "arraybuffer";
     const exit = Promise.withResolvers<number>();
@@ -303,7 +305,11 @@ export class Processes {
       });
     socket.onerror = () => {};
     exit.promise.catch(() => {/* its end is an event of its own */});
-    await opened.promise;
+    await opened.promise.catch(async (error) => {
+      // Its program has not read it.
+      if (variables !== undefined) await this.#guest.run(`exec rm -f -- "$1"`, [variables], user);
+      throw error;
+    });
     return {
       exit: exit.promise,
       resize,
@@ -327,17 +333,15 @@ function timeLimitOf(headers: Headers): number | undefined {
 }
 
 /** Program of a terminal: it has the user, folder and variables, and writes its exit code behind the mark. */
-function terminalProgram(
-  { cmd, args, envs }: ProcessConfig,
-  user: string,
-  cwd: string,
-  mark: string,
+export function terminalProgram(
+  { cmd, args }: Pick<ProcessConfig, "cmd" | "args">,
+  { user, cwd, mark, variables = "" }: { user: string; cwd: string; mark: string; variables?: string },
 ): string[] {
-  const variables = Object.entries(envs).map(([name, value]) => `${name}=${value}`);
   const script =
     `cd "$1" || exit 1; shift; "$@"; code=$?; printf '\\033]sbx;${mark};%d\\007' "$code"; exit "$code"`;
   const as = user === "root" ? [] : ["runuser", "-u", user, "--"];
-  return ["/bin/sh", "-c", script, "sh", cwd, ...as, "/usr/bin/env", ...variables, cmd, ...args];
+  const start = `[ -z "$1" ] || { . "$1"; rm -f -- "$1"; }; shift; exec "$@"`;
+  return ["/bin/sh", "-c", script, "sh", cwd, ...as, "/bin/sh", "-c", start, "sh", variables, cmd, ...args];
 }
 
 /** Takes the exit code out of the end of a terminal's output. */

@@ -3,12 +3,14 @@ import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { parseEntries } from "../../../cmd/sbx/e2b/filesystem.ts";
 import { EventType, FileType } from "../../../cmd/sbx/e2b/generated/filesystem_pb.ts";
+import { Guest } from "../../../cmd/sbx/e2b/guest.ts";
 import { parseMetrics } from "../../../cmd/sbx/e2b/metrics.ts";
 import { networkRules } from "../../../cmd/sbx/e2b/network.ts";
-import { ExitMark } from "../../../cmd/sbx/e2b/processes.ts";
+import { ExitMark, terminalProgram } from "../../../cmd/sbx/e2b/processes.ts";
 import { claimStore, newId, newToken, type Sandbox, Store } from "../../../cmd/sbx/e2b/store.ts";
 import { parseChange } from "../../../cmd/sbx/e2b/watch.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { Client } from "../../../lib/client/mod.ts";
 
 const encode = (text: string) => new TextEncoder().encode(text);
 const decode = (bytes: Uint8Array) => new TextDecoder().decode(bytes);
@@ -151,4 +153,42 @@ Deno.test("two servers of one home would lose each other's sandboxes: the second
   }
   using _next = await claimStore(path);
   await Deno.remove(dir, { recursive: true });
+});
+
+Deno.test("variables of a terminal are no words of a program, which the record and other users see", async () => {
+  const words: string[] = [];
+  const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, async (request) => {
+    const { command, env } = await request.json();
+    words.push(...command);
+    const { code, stdout, stderr } = await new Deno.Command(command[0], { args: command.slice(1), env })
+      .output();
+    return Response.json({ exit_code: code, stdout: decode(stdout), stderr: decode(stderr) });
+  });
+  using http = Deno.createHttpClient({});
+  const client = new Client(`http://127.0.0.1:${server.addr.port}`, undefined, http);
+  const guest = new Guest(client, { id: newId(), vm: crypto.randomUUID() });
+  const envs = { TOKEN: "it's\n$(secret) `secret`", EMPTY: "" };
+  const file = await guest.variables(envs, "root");
+  assertEquals((await Deno.stat(file)).mode! & 0o777, 0o600);
+  const [program, ...args] = terminalProgram({ cmd: "printenv", args: ["TOKEN", "EMPTY"] }, {
+    ...{ user: "root", cwd: "/", mark: "0123", variables: file },
+  });
+  words.push(program, ...args);
+  const { stdout } = await new Deno.Command(program, { args }).output();
+  assertEquals(decode(stdout), `${envs.TOKEN}\n\n\x1b]sbx;0123;0\x07`);
+  assertEquals(words.filter((word) => word.includes("secret")), []);
+  assertEquals(await Deno.stat(file).catch(() => "none"), "none");
+  for (const name of ["A B", "-i", "A;touch x", ""]) {
+    await assertRejects(() => guest.variables({ [name]: "" }, "root"), Error, "name of a variable");
+  }
+  const [plain, ...rest] = terminalProgram({ cmd: "false", args: [] }, {
+    user: "root",
+    cwd: "/",
+    mark: "0123",
+  });
+  assertEquals(
+    decode((await new Deno.Command(plain, { args: rest }).output()).stdout),
+    "\x1b]sbx;0123;1\x07",
+  );
+  await server.shutdown();
 });
