@@ -14,8 +14,10 @@ import { type Change, watchFolder } from "./watch.ts";
 
 /** Deepest list of a folder. */
 const DEPTH_MAX = 32;
-/** Watchers of one sandbox that are asked for their events, and events that wait in each. */
-const WATCHERS_MAX = 64, WAITING_MAX = 10_000;
+/** Folders of one sandbox that are watched, by streams and by watchers that are asked for their events. */
+const WATCHERS_MAX = 64;
+/** Events that wait in one watcher, and characters of their names, which the guest chooses. */
+const WAITING_MAX = 10_000, WAITING_TEXT_MAX = 1024 * 1024;
 
 /** Exit codes of the scripts. */
 const MISSING = 44, NOT_A_FOLDER = 45, EXISTS = 46;
@@ -65,6 +67,8 @@ export function parseEntries(text: string): Entry[] {
 export class Files {
   readonly #guest: Guest;
   readonly #watchers = new Map<string, Watcher>();
+  /** folders that are watched, or soon will be */
+  #watched = 0;
 
   constructor(guest: Guest) {
     this.#guest = guest;
@@ -118,18 +122,26 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
       return {};
     },
     watchDir: (request, context) => this.#watch(request, context),
-    createWatcher: async ({ path, recursive, includeEntry }, { requestHeader }) => {
-      if (this.#watchers.size >= WATCHERS_MAX) {
-        throw new ConnectError(`${WATCHERS_MAX} folders are watched`, Code.ResourceExhausted);
-      }
-      const user = userOf(requestHeader);
-      const place = await this.#place(path, user);
+    createWatcher: async ({ path, recursive, includeEntry }, { signal, requestHeader }) => {
+      const release = this.#reserve();
       const abort = new AbortController();
-      const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
-      const watcher = new Watcher(changes, abort, (change) => this.#event(place, change, includeEntry, user));
-      const watcherId = crypto.randomUUID();
-      this.#watchers.set(watcherId, watcher);
-      return { watcherId };
+      const leave = () => abort.abort();
+      signal.addEventListener("abort", leave);
+      try {
+        const user = userOf(requestHeader);
+        const place = await this.#place(path, user);
+        const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
+        const make = (change: Change) => this.#event(place, change, includeEntry, user);
+        const watcherId = crypto.randomUUID();
+        this.#watchers.set(watcherId, new Watcher(changes, { abort, make, release }));
+        return { watcherId };
+      } catch (cause) {
+        abort.abort();
+        release();
+        throw cause;
+      } finally {
+        signal.removeEventListener("abort", leave);
+      }
     },
     getWatcherEvents: ({ watcherId }) => ({ events: this.#watcher(watcherId).take() }),
     removeWatcher: ({ watcherId }) => {
@@ -156,12 +168,13 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
     { path, recursive, includeEntry }: { path: string; recursive: boolean; includeEntry: boolean },
     { signal, requestHeader }: HandlerContext,
   ) {
-    const user = userOf(requestHeader);
-    const place = await this.#place(path, user);
+    const release = this.#reserve();
     const abort = new AbortController();
     const leave = () => abort.abort();
     signal.addEventListener("abort", leave);
     try {
+      const user = userOf(requestHeader);
+      const place = await this.#place(path, user);
       const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
       yield { event: { case: "start" as const, value: {} } };
       for await (const change of changes) {
@@ -174,7 +187,21 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
     } finally {
       signal.removeEventListener("abort", leave);
       abort.abort();
+      release();
     }
+  }
+
+  /** Takes the place of one watched folder. @returns gives it back, once */
+  #reserve(): () => void {
+    if (this.#watched >= WATCHERS_MAX) {
+      throw new ConnectError(`${WATCHERS_MAX} folders are watched`, Code.ResourceExhausted);
+    }
+    this.#watched++;
+    let isHeld = true;
+    return () => {
+      if (isHeld) this.#watched--;
+      isHeld = false;
+    };
   }
 
   async #event(
@@ -235,38 +262,47 @@ type Made = MessageInitShape<typeof FilesystemEventSchema>;
 /** Events that wait until a client asks for them. */
 class Watcher {
   #events: Made[] = [];
+  #size = 0;
   #failure?: unknown;
   readonly #abort: AbortController;
+  readonly #release: () => void;
 
   constructor(
     changes: AsyncIterable<Change>,
-    abort: AbortController,
-    make: (change: Change) => Promise<Made>,
+    { abort, make, release }: {
+      abort: AbortController;
+      make: (change: Change) => Promise<Made>;
+      /** called once it watches no more */
+      release: () => void;
+    },
   ) {
     this.#abort = abort;
+    this.#release = release;
     void (async () => {
       for await (const change of changes) {
-        if (this.#events.length >= WAITING_MAX) {
-          throw new ConnectError(`more than ${WAITING_MAX} events waited`, Code.ResourceExhausted);
+        this.#size += change.name.length;
+        if (this.#events.length >= WAITING_MAX || this.#size > WAITING_TEXT_MAX) {
+          throw new ConnectError("too many events waited", Code.ResourceExhausted);
         }
         this.#events.push(await make(change));
       }
     })().catch((cause) => {
       this.#failure = cause;
-      abort.abort();
+      this.close();
     });
   }
 
+  /** @throws {ConnectError} it watches no more, and its last events were taken */
   take(): Made[] {
     const events = this.#events;
     this.#events = [];
-    if (events.length === 0 && this.#failure && !this.#abort.signal.aborted) {
-      throw connectError(this.#failure);
-    }
+    this.#size = 0;
+    if (events.length === 0 && this.#failure) throw connectError(this.#failure);
     return events;
   }
 
   close(): void {
     this.#abort.abort();
+    this.#release();
   }
 }

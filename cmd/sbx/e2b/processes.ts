@@ -23,8 +23,6 @@ const PROCESSES_MAX = 1000;
 const KEEPALIVE_S = 50;
 /** Longest time of a timer in `ms`. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
-/** Time in `ms` for which an ended program is known. */
-const ENDED_MS = 30_000;
 
 type Event = MessageInitShape<typeof ProcessEventSchema>["event"];
 
@@ -120,6 +118,8 @@ export class Processes {
   readonly #guest: Guest;
   readonly #all = new Map<number, SandboxProcess>();
   #last = 0;
+  /** programs that are about to start */
+  #starting = 0;
 
   constructor(guest: Guest) {
     this.#guest = guest;
@@ -171,12 +171,33 @@ export class Processes {
   };
 
   async *#start(request: StartRequest, context: HandlerContext) {
-    if (this.#all.size >= PROCESSES_MAX) {
+    const process = await this.#begin(request, userOf(context.requestHeader));
+    // By a timer of its own: the client closes the connection at about the same moment.
+    const limitMs = timeLimitOf(context.requestHeader);
+    const timer = limitMs === undefined ? undefined : setTimeout(() => process.kill("killed"), limitMs);
+    void process.watch().then(() => {
+      clearTimeout(timer);
+      this.#all.delete(process.pid);
+    });
+    yield* this.#stream(process, context);
+  }
+
+  async #begin(request: StartRequest, name?: string): Promise<SandboxProcess> {
+    if (this.#all.size + this.#starting >= PROCESSES_MAX) {
       throw new ConnectError(`${PROCESSES_MAX} programs are running`, Code.ResourceExhausted);
     }
+    this.#starting++;
+    try {
+      return await this.#run(request, name);
+    } finally {
+      this.#starting--;
+    }
+  }
+
+  async #run(request: StartRequest, name?: string): Promise<SandboxProcess> {
     const config = request.process ?? create(ProcessConfigSchema, {});
     if (config.cmd === "") throw new ConnectError("a program has no name", Code.InvalidArgument);
-    const user = await this.#guest.user(userOf(context.requestHeader));
+    const user = await this.#guest.user(name);
     const cwd = config.cwd === undefined || config.cwd === ""
       ? user.home
       : await this.#guest.resolve(config.cwd, user.name);
@@ -189,14 +210,7 @@ export class Processes {
       throw connectError(cause);
     }
     this.#all.set(process.pid, process);
-    // By a timer of its own: the client closes the connection at about the same moment.
-    const limitMs = timeLimitOf(context.requestHeader);
-    const timer = limitMs === undefined ? undefined : setTimeout(() => process.kill("killed"), limitMs);
-    void process.watch().then(() => {
-      clearTimeout(timer);
-      setTimeout(() => this.#all.delete(process.pid), ENDED_MS);
-    });
-    yield* this.#stream(process, context);
+    return process;
   }
 
   /** Output of a program until its end. */

@@ -16,6 +16,8 @@ const MISSING = 44, NOT_A_FOLDER = 45, NO_WATCH = 46;
 const LINE_MAX = 16 * 1024;
 /** Changes that wait for a client; one that is slower loses its watch. */
 const WAITING_MAX = 100_000;
+/** Characters of the changes that wait: the guest chooses their names. */
+const WAITING_TEXT_MAX = 4 * 1024 * 1024;
 
 /**
  * The watching program, in the Perl that every Debian has; it prints "ready", then "KIND NAME" with the name in hexadecimal.
@@ -91,6 +93,7 @@ export async function watchFolder(
   let end: { failure?: unknown } | undefined;
   let news = Promise.withResolvers<void>();
   let rest = "";
+  let size = 0;
   let errors = "";
   const decoder = new TextDecoder();
   const argv = ["perl", "-e", PROGRAM, path, recursive ? "1" : ""];
@@ -98,11 +101,14 @@ export async function watchFolder(
     stdout: (bytes) => {
       const parts = (rest + decoder.decode(bytes, { stream: true })).split("\n");
       rest = parts.pop()!.slice(0, LINE_MAX);
-      for (const part of parts) lines.push(part);
-      if (lines.length > WAITING_MAX) {
-        end ??= {
-          failure: new ConnectError(`more than ${WAITING_MAX} changes waited`, Code.ResourceExhausted),
-        };
+      // After its end, what still comes is dropped.
+      if (end) return Promise.resolve();
+      for (const part of parts) {
+        lines.push(part);
+        size += part.length;
+      }
+      if (lines.length > WAITING_MAX || size > WAITING_TEXT_MAX) {
+        end = { failure: new ConnectError("too many changes waited", Code.ResourceExhausted) };
         pipe.close();
       }
       news.resolve();
@@ -124,7 +130,10 @@ export async function watchFolder(
   async function line(): Promise<string | undefined> {
     for (;;) {
       const next = lines.shift();
-      if (next !== undefined) return next;
+      if (next !== undefined) {
+        size -= next.length;
+        return next;
+      }
       if (end) {
         if (signal.aborted) return undefined;
         throw end.failure;
