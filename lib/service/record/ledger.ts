@@ -62,15 +62,41 @@ export function ledgerFinder(vms: VmFinder, sessions: Sessions, home: Home): Led
 
 const UUID = /^[0-9a-f-]{36}$/;
 
-/** Waits until the rows that a VM's process holds are in its ledger: an event that an answer named can then be read. */
-export async function flushRecord({ state, process }: Pick<Vm, "state" | "process">): Promise<void> {
+/** The call of {@linkcode flushRecord} under way, by process, and the one after it. */
+const flushes = new WeakMap<Vm["process"], { now: Promise<void>; next?: Promise<void> }>();
+
+/**
+ * Waits until the rows that a VM's process holds are in its ledger: an event that an answer named can then be read. Any
+ * number of readers make one call at a time.
+ *
+ * @param ms longest wait; the process may not answer
+ */
+export async function flushRecord(
+  { state, process }: Pick<Vm, "state" | "process">,
+  ms = FLUSH_MS,
+): Promise<void> {
   if (!isAlive(state)) return;
-  const flush = process.call({ t: "Flush" }).catch(
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, ms);
+  await Promise.race([sharedFlush(process, ms), promise]);
+  clearTimeout(timer);
+}
+
+/** A call that begins from now on: one under way may have left out this reader's event. */
+function sharedFlush(process: Vm["process"], ms: number): Promise<void> {
+  const flush = flushes.get(process);
+  if (flush) return flush.next ??= flush.now.then(() => sharedFlush(process, ms));
+  const now = flushOf(process, ms).finally(() => flushes.delete(process));
+  flushes.set(process, { now });
+  return now;
+}
+
+async function flushOf(process: Vm["process"], ms: number): Promise<void> {
+  const abort = new AbortController();
+  const timer = setTimeout(() => abort.abort(), ms);
+  await process.call({ t: "Flush" }, abort.signal).catch(
     ignore("the rows in the file can be read; the process reports a ledger that it cannot write"),
   );
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, FLUSH_MS);
-  await Promise.race([flush, promise]);
   clearTimeout(timer);
 }
 

@@ -65,9 +65,14 @@ export class VmProcess {
     this.#socket = socket;
   }
 
-  /** Sends a call that has a single reply. @throws {SbxError} `process.gone`, or the error that the process replies with */
-  call<T extends SingleKind>(request: Call & { t: T }): Promise<ReplyTo<T>> {
-    return call<T>(this.#socket, request);
+  /**
+   * Sends a call that has a single reply.
+   *
+   * @param signal gives up
+   * @throws {SbxError} `process.gone`, or the error that the process replies with
+   */
+  call<T extends SingleKind>(request: Call & { t: T }, signal?: AbortSignal): Promise<ReplyTo<T>> {
+    return call<T>(this.#socket, request, signal);
   }
 
   /** Sends a call whose replies are a stream. @throws {SbxError} `process.gone` */

@@ -31,9 +31,14 @@ export class CallStream<T extends CallKind> {
    * Connects, greets and sends the call.
    *
    * @param socket path of the process's UDS
+   * @param signal closes it, also while the process does not answer
    * @throws {SbxError} `process.gone`: nothing listens there; as {@linkcode greet}
    */
-  static async open<T extends CallKind>(socket: string, call: Call & { t: T }): Promise<CallStream<T>> {
+  static async open<T extends CallKind>(
+    socket: string,
+    call: Call & { t: T },
+    signal?: AbortSignal,
+  ): Promise<CallStream<T>> {
     let conn: Deno.Conn;
     try {
       conn = await Deno.connect({ transport: "unix", path: socket });
@@ -41,6 +46,8 @@ export class CallStream<T extends CallKind> {
       throw gone("does not answer", cause);
     }
     const channel = new FrameChannel(conn, REPLY_FRAME_LIMIT, REPLY_FRAME_LIMIT, FRAME_LIMIT);
+    signal?.addEventListener("abort", () => channel.close(), { once: true });
+    if (signal?.aborted) channel.close();
     try {
       await greet(channel);
       await channel.send(call);
@@ -104,8 +111,9 @@ export class CallStream<T extends CallKind> {
 export async function call<T extends SingleKind>(
   socket: string,
   request: Call & { t: T },
+  signal?: AbortSignal,
 ): Promise<ReplyTo<T>> {
-  using stream = await CallStream.open<T>(socket, request);
+  using stream = await CallStream.open<T>(socket, request, signal);
   const reply = await stream.next();
   if (reply === null) throw gone("ended before it replied");
   return reply;

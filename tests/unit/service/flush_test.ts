@@ -5,11 +5,11 @@ import { serve } from "../../../cmd/process/calls.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { explainEvent, ledgerFinder } from "../../../lib/service/record/ledger.ts";
+import { explainEvent, flushRecord, ledgerFinder } from "../../../lib/service/record/ledger.ts";
 import type { Sessions } from "../../../lib/service/record/sessions.ts";
 import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
-import type { CallServer } from "../../../lib/session/ipc/mod.ts";
+import type { Caller, CallServer } from "../../../lib/session/ipc/mod.ts";
 import { execEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 import { withProcesses } from "../../helper/vm_process.ts";
 
@@ -65,6 +65,28 @@ Deno.test("the record of a VM whose process is gone can be read", () =>
     await process.close();
     assertEquals(await finderOf(vm)("dev"), vm.paths.ledger);
   }));
+
+Deno.test("many readers of a process that does not answer hold one connection to it, for a moment", async () => {
+  const began = Promise.withResolvers<void>();
+  let open = 0, all = 0;
+  const closed = Promise.withResolvers<void>();
+  const handle = async (_: string, __: unknown, caller: Caller) => {
+    all++;
+    open++;
+    began.resolve();
+    await caller.input();
+    if (--open === 0 && all > 1) closed.resolve();
+  };
+  await withProcesses(["vm"], handle, async (dir) => {
+    const vm = { state: { state: "Running" }, process: new VmProcess(join(dir, "vm.sock")) } as unknown as Vm;
+    const first = flushRecord(vm, 20);
+    await began.promise;
+    await Promise.all([first, ...Array.from({ length: 100 }, () => flushRecord(vm, 20))]);
+    await closed.promise;
+    // The first one, and one or two for all that came while it waited.
+    assertEquals(all <= 3, true, `${all} calls`);
+  });
+});
 
 Deno.test("a deleted VM's record is found by its name, and an unknown name is refused", async () => {
   const find = () => {
