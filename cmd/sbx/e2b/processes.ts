@@ -17,6 +17,8 @@ import { connectError, type Guest, userOf } from "./guest.ts";
 
 /** `bytes` of output that wait for one client; the program waits with it. */
 const QUEUE_MAX = 1024 * 1024;
+/** `bytes` of a terminal's output that wait: its program does not wait, and a client that is slower is disconnected. */
+const TERMINAL_WAITING_MAX = 8 * 1024 * 1024;
 /** Programs of one sandbox at a time. */
 const PROCESSES_MAX = 1000;
 /** `s` between signs of life of a stream, where the client asks for none. */
@@ -33,6 +35,11 @@ class Listener {
   #news = Promise.withResolvers<void>();
   #room = Promise.withResolvers<void>();
   #isClosed = false;
+  #failure?: ConnectError;
+
+  get isFull(): boolean {
+    return this.#size > QUEUE_MAX;
+  }
 
   /** @returns when there is room for more */
   async push(event: Event, size: number): Promise<void> {
@@ -40,7 +47,14 @@ class Listener {
     this.#events.push(event);
     this.#size += size;
     this.#news.resolve();
-    while (this.#size > QUEUE_MAX && !this.#isClosed) await this.#room.promise;
+    while (this.isFull && !this.#isClosed) await this.#room.promise;
+  }
+
+  /** Ends it without what waits. */
+  fail(failure: ConnectError): void {
+    this.#failure = failure;
+    this.#events.length = 0;
+    this.close();
   }
 
   close(): void {
@@ -49,9 +63,9 @@ class Listener {
     this.#room.resolve();
   }
 
-  /** @returns the next event; `undefined` after `ms` without one */
+  /** @returns the next event; `undefined` after `ms` without one @throws {ConnectError} as {@linkcode fail} was called with */
   async next(ms: number, signal: AbortSignal): Promise<Event | undefined> {
-    if (this.#events.length === 0) {
+    if (this.#events.length === 0 && !this.#failure) {
       this.#news = Promise.withResolvers();
       const timer = setTimeout(this.#news.resolve, ms);
       signal.addEventListener("abort", this.#news.resolve as () => void, { once: true });
@@ -59,6 +73,7 @@ class Listener {
       signal.removeEventListener("abort", this.#news.resolve as () => void);
       clearTimeout(timer);
     }
+    if (this.#failure) throw this.#failure;
     const event = this.#events.shift();
     if (event?.case === "data") {
       this.#size -= event.value?.output?.value?.length ?? 0;
@@ -90,6 +105,12 @@ class SandboxProcess {
   async output(kind: "stdout" | "stderr" | "pty", bytes: Uint8Array): Promise<void> {
     const event: Event = { case: "data", value: { output: { case: kind, value: bytes } } };
     await Promise.all([...this.listeners].map((listener) => listener.push(event, bytes.length)));
+  }
+
+  /** Disconnects the clients that do not take its output. */
+  leaveSlow(): void {
+    const failure = new ConnectError("the client takes output too slowly", Code.ResourceExhausted);
+    for (const listener of this.listeners) if (listener.isFull) listener.fail(failure);
   }
 
   kill(signal: "killed" | "terminated"): void {
@@ -302,6 +323,7 @@ export class Processes {
     const opened = Promise.withResolvers<void>();
     const tail = new ExitMark(mark);
     let written: Promise<void> = Promise.resolve();
+    let waiting = 0;
     const resize = (cols: number, rows: number) => socket.send(JSON.stringify({ cols, rows }));
     socket.onopen = () => {
       if (size) resize(size.cols, size.rows);
@@ -309,7 +331,13 @@ export class Processes {
     };
     socket.onmessage = ({ data }) => {
       const bytes = tail.take(new Uint8Array(data));
-      if (bytes.length > 0) written = written.then(() => process.output("pty", bytes));
+      if (bytes.length === 0) return;
+      waiting += bytes.length;
+      if (waiting > TERMINAL_WAITING_MAX) process.leaveSlow();
+      written = written.then(async () => {
+        await process.output("pty", bytes);
+        waiting -= bytes.length;
+      });
     };
     socket.onclose = ({ code, reason }) =>
       void written.then(() => {

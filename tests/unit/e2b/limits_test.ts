@@ -102,6 +102,36 @@ test("a watcher that has failed says so, and leaves its place", () => {
   });
 });
 
+test("a client that does not take a terminal's output is disconnected, and the terminal goes on", () => {
+  const chunk = new Uint8Array(64 * 1024);
+  let terminal: WebSocket;
+  return withGuest((socket) => {
+    terminal = socket;
+  }, async (guest) => {
+    const { service } = new Processes(guest);
+    const request = { process: { cmd: "yes", args: [], envs: {} }, pty: { size: { cols: 80, rows: 24 } } };
+    const stream = service.start(request as never, context())[Symbol.asyncIterator]();
+    const { value } = await stream.next();
+    assertEquals(value.event.event.case, "start");
+    // More than the limit and what two sockets hold.
+    for (let at = 0; at < 384; at++) terminal.send(chunk);
+    while (terminal.bufferedAmount > 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    let size = 0;
+    const code = await codeOf((async () => {
+      while (size < 384 * chunk.length) {
+        size += (await stream.next()).value.event.event.value.output.value.length;
+      }
+    })());
+    assertEquals([code, size < 2 * 1024 * 1024], [Code.ResourceExhausted, true]);
+    const next = service.connect({ process: { selector: { case: "pid", value: 1 } } } as never, context())
+      [Symbol.asyncIterator]();
+    await next.next();
+    terminal.send(new TextEncoder().encode("more"));
+    assertEquals((await next.next()).value.event.event.case, "data");
+    await next.return!(undefined);
+  });
+});
+
 test("programs that start at once are no more than the limit", () =>
   withGuest(() => {}, async (guest) => {
     const { service } = new Processes(guest);
