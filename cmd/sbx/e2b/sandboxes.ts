@@ -61,6 +61,8 @@ export class Sandboxes {
   readonly #envds = new Map<string, Envd>();
   /** sandboxes whose time-out is being handled */
   readonly #ending = new Set<string>();
+  /** VMs that come back, with the end of that */
+  readonly #waking = new Map<string, Promise<void>>();
   /** unix ms of the next try, of sandboxes that did not end or pause */
   readonly #retries = new Map<string, number>();
 
@@ -215,7 +217,14 @@ export class Sandboxes {
     return now;
   }
 
-  async #wake(vm: string): Promise<void> {
+  /** Any number of requests wake a sandbox once. */
+  #wake(vm: string): Promise<void> {
+    const waking = this.#waking.get(vm) ?? this.#resume(vm).finally(() => this.#waking.delete(vm));
+    this.#waking.set(vm, waking);
+    return waking;
+  }
+
+  async #resume(vm: string): Promise<void> {
     const { status } = await this.#client.json<{ status: VmStatus }>("GET", `/vms/${vm}/status`);
     if (status === "Suspended" || status === "Paused") await this.#client.json("POST", `/vms/${vm}/resume`);
     else if (status === "Stopped") await this.#client.json("POST", `/vms/${vm}/start`);
@@ -252,6 +261,11 @@ export class Sandboxes {
 
   /** A copy that stays as it is, of which sandboxes are made. */
   async snapshot(sandbox: Sandbox, name?: string): Promise<Snapshot> {
+    if (name !== undefined && (this.#templates.has(name) || DEFAULT_TEMPLATES.includes(name))) {
+      throw new SbxError("request.invalid", `"${name}" is a template`, {
+        hint: "name the snapshot otherwise: sandboxes of the template would be copies of it",
+      });
+    }
     const id = newId();
     const { vms: [vm] } = await this.#fork(sandbox.vm, { name: `e2b-${id}` });
     const snapshot = {

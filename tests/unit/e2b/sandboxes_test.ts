@@ -125,3 +125,16 @@ Deno.test("a setting that is switched off while the server runs ends what it mak
     }
     assertEquals(served.calls, []);
   }));
+
+Deno.test("requests that come at once wake a paused sandbox once, and a snapshot takes no template's name", () =>
+  withService(async (served) => {
+    const { sandboxes, calls } = served;
+    served.status = { status: "Suspended" };
+    const paused = over({ is_paused: true, auto_resume: true });
+    await sandboxes.store.put(paused);
+    const awake = await Promise.all(Array.from({ length: 5 }, () => sandboxes.awake(paused)));
+    assertEquals(awake.map(({ is_paused }) => is_paused), [false, false, false, false, false]);
+    assertEquals(calls.filter((call) => call.endsWith("/resume")).length, 1);
+    const failure = await assertRejects(() => sandboxes.snapshot(paused, "base"), SbxError);
+    assertEquals([failure.code, calls.some((call) => call.endsWith("/fork"))], ["request.invalid", false]);
+  }));
