@@ -2,7 +2,7 @@
 import type { Event } from "../../lib/event/mod.ts";
 import { enrol, type FleetServer, makeToken, serveFleet } from "../../lib/fleet/receive/mod.ts";
 import { HttpTarget, Shipper, type ShipperOptions } from "../../lib/fleet/ship/mod.ts";
-import { Ledger, type LedgerEntry, type LedgerOutcome } from "../../lib/ledger/mod.ts";
+import { Ledger, type LedgerEntry } from "../../lib/ledger/mod.ts";
 import { generateSigningKey, parseSigningKey, type SigningKey } from "../../lib/release/mod.ts";
 import { formatPublicKey } from "../../lib/release/signing/mod.ts";
 import { eventCommon, httpRequest } from "./event.ts";
@@ -23,20 +23,20 @@ export function webEvent(session_id: string, host = "api.example.com", path = "/
   } as Event;
 }
 
-/** Appends entries to a ledger, with ends of the events, and closes it. */
+/** Appends entries to a ledger, with ends of the events, or their own one, and closes it. */
 export async function record(
   path: string,
   sessionId: string,
-  entries: (LedgerEntry & Pick<LedgerOutcome, "streamed_bytes">)[],
+  entries: (LedgerEntry & { end?: { error?: string; streamed_bytes?: number; isAnswered?: boolean } })[],
   status = 200,
 ): Promise<void> {
   await using ledger = await Ledger.open(path, { sessionId });
-  for (const { streamed_bytes, ...entry } of entries) {
+  for (const { end: { isAnswered = true, ...end } = {}, ...entry } of entries) {
     ledger.append(entry);
     ledger.end({
       event_id: entry.event.common.event_id,
-      response: { status, headers: {} },
-      ...(streamed_bytes !== undefined && { streamed_bytes }),
+      ...isAnswered && { response: { status, headers: {} } },
+      ...end,
     });
   }
 }

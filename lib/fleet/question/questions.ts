@@ -16,10 +16,10 @@ interface Writing {
   value: string;
   /** text at a path of a column of JSON */
   json(column: string, path: string): string;
+  /** number at a path of a column of JSON, or 0 */
+  jsonNumber(column: string, path: string): string;
   /** `bytes` of the JSON at a path of a column */
   jsonBytes(column: string, path: string): string;
-  /** a whole number at a path of a column of JSON; 0 without one */
-  jsonNumber(column: string, path: string): string;
   /** `bytes` of a text */
   bytes(text: string): string;
   /** the first part of a text that a regular expression matches, or an empty text */
@@ -52,8 +52,9 @@ GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
 
 /**
  * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report` counts them
- * (lib/service/record/report), also what went out after its decision: a model call is an HTTP request too, whose bytes are in that row; events that a rule
- * blocked, asks that ended without an answer, and answers of the host's cache have sent nothing.
+ * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; events that a rule
+ * blocked, asks that ended without an answer, and answers of the host's cache have sent nothing. Bytes of a stream are in
+ * the outcome, and one that failed may have sent them: an upload whose receiver does not answer has arrived.
  */
 const sending = ({ from, since, json, jsonNumber, jsonBytes, bytes, match }: Writing, condition: string) =>
   `SELECT e.machine_id AS machine_id, e.vm_id AS vm, e.session_id AS session_id, e.family AS kind,
@@ -87,7 +88,7 @@ const of = (outcome: string, value: string) =>
   `sum(CASE WHEN e.outcome = '${outcome}' THEN ${value} ELSE 0 END)`;
 const SENT = `${of("sent", "1")} AS sent, ${of("sent", "e.bytes")} AS bytes_sent, ${
   of("failed", "1")
-} AS failed,
+} AS failed, ${of("failed", "e.bytes")} AS bytes_failed,
   ${of("refused", "1")} AS refused`;
 
 export const QUESTIONS: readonly Question[] = [
@@ -145,7 +146,7 @@ GROUP BY provider, ref, host, outcome ORDER BY uses DESC, ref, host`,
       `SELECT e.kind AS kind, e.destination AS destination, ${SENT}, count(DISTINCT e.machine_id) AS machines,
   count(DISTINCT e.session_id) AS sessions, ${SEEN}
 FROM (${sending(write, "1 = 1")}) AS e
-GROUP BY e.kind, e.destination ORDER BY bytes_sent DESC, sent DESC, kind, destination`,
+GROUP BY e.kind, e.destination ORDER BY bytes_sent + bytes_failed DESC, sent DESC, kind, destination`,
   },
   {
     name: "left",
@@ -155,7 +156,7 @@ GROUP BY e.kind, e.destination ORDER BY bytes_sent DESC, sent DESC, kind, destin
       `SELECT coalesce(any_value(m.name), '') AS machine, any_value(e.vm) AS vm, e.kind AS kind,
   e.destination AS destination, ${SENT}, ${SEEN}
 FROM (${sending(write, `e.session_id = ${write.value}`)}) AS e ${NAMED(write)}
-GROUP BY e.machine_id, e.kind, e.destination ORDER BY bytes_sent DESC, sent DESC, kind, destination`,
+GROUP BY e.machine_id, e.kind, e.destination ORDER BY bytes_sent + bytes_failed DESC, sent DESC, kind, destination`,
   },
   {
     name: "blocked",
@@ -231,7 +232,7 @@ function jsonText(dialect: Dialect, column: string, path: string): string {
     : `JSON_VALUE(assumeNotNull(${column}), '$.${path}')`;
 }
 
-/** Whole number at a path of a column, in each dialect. */
+/** Number at a path of a column of JSON, in each dialect; 0 without one. */
 function jsonNumber(dialect: Dialect, column: string, path: string): string {
   const text = jsonText(dialect, column, path);
   return dialect === "duckdb" ? `coalesce(TRY_CAST(${text} AS BIGINT), 0)` : `toInt64OrZero(${text})`;
