@@ -56,15 +56,18 @@ export class Envd {
     this.#files.close();
   }
 
-  /** @throws {SbxError} */
-  async fetch(request: Request): Promise<Response> {
+  /**
+   * @param how whether a signature admitted the request, which is for one path, or for names in the user's home
+   * @throws {SbxError}
+   */
+  async fetch(request: Request, how: { isSigned: boolean }): Promise<Response> {
     const { pathname } = new URL(request.url);
     const handler = this.#handlers.get(pathname);
     if (handler) return await handler(request);
     const { method } = request;
     if (pathname === "/health" && method === "GET") return new Response(null, { status: 204 });
     if (pathname === "/files" && method === "GET") return await this.#read(request);
-    if (pathname === "/files" && method === "POST") return await this.#write(request);
+    if (pathname === "/files" && method === "POST") return await this.#write(request, how);
     throw new SbxError("route.not_found", `sbx does not serve ${method} ${pathname} of envd`);
   }
 
@@ -80,7 +83,7 @@ export class Envd {
     return new Response(response.body, { headers });
   }
 
-  async #write(request: Request): Promise<Response> {
+  async #write(request: Request, { isSigned }: { isSigned: boolean }): Promise<Response> {
     if ([...request.headers.keys()].some((name) => name.startsWith("x-metadata-"))) {
       throw new SbxError("request.unsupported", "sbx keeps no metadata of files");
     }
@@ -102,6 +105,13 @@ export class Envd {
     if (type.startsWith("multipart/form-data")) {
       for (const part of (await formOf(request)).getAll("file")) {
         const name = path === "" && part instanceof File ? part.name : path;
+        // The name is the sender's: no path was signed.
+        if (isSigned && path === "" && !/^(?!\.{0,2}$|~)[^/]*$/.test(name)) {
+          throw new SbxError(
+            "request.invalid",
+            "a URL that is signed without a path takes names of files alone",
+          );
+        }
         await write(name, part instanceof File ? part.stream() : part);
       }
     } else await write(path, contentOf(request));

@@ -48,7 +48,9 @@ export function e2bHandler(
       if (!target && !signed) return await control.fetch(request);
       const sandbox = signed ?? admitted(sandboxes, target!.sandbox, request);
       const awake = await sandboxes.awake(sandbox);
-      if (!target || target.port === ENVD_PORT) return await serveEnvd(sandboxes, awake, request);
+      if (!target || target.port === ENVD_PORT) {
+        return await serveEnvd(sandboxes, awake, request, { isSigned: signed !== undefined });
+      }
       return await forward(sandboxes, awake, target.port, request, http);
     } catch (error) {
       return errorResponse(error, { isOfSandbox: true });
@@ -95,13 +97,18 @@ async function signedSandbox(sandboxes: Sandboxes, { url, method }: Request): Pr
   return undefined;
 }
 
-async function serveEnvd(sandboxes: Sandboxes, sandbox: Sandbox, request: Request): Promise<Response> {
+async function serveEnvd(
+  sandboxes: Sandboxes,
+  sandbox: Sandbox,
+  request: Request,
+  how: { isSigned: boolean },
+): Promise<Response> {
   const envd = sandboxes.envd(sandbox);
   const status = await envd.guest.status();
   if (status !== "Running" && status !== "Booting") {
     throw new SbxError("sandbox.paused", `the VM of sandbox ${sandbox.id} is ${status}`);
   }
-  return await envd.fetch(request);
+  return await envd.fetch(request, how);
 }
 
 /** Last status of HTTP. */

@@ -179,6 +179,21 @@ test("a signature is for one path, user and operation, until its time", async ({
   for (const [path, what] of refused) assertEquals((await ask(path)).status, 401, what);
 });
 
+test("a signature without a path writes no path of its bearer's choice", async ({ vm, own, ask }) => {
+  const signature = await signed("", "write", "", own.token);
+  const target = join(vm.dir, "guest", "chosen");
+  for (const name of [target, `../../../../..${target}`, "a/b", "..", "~", "~/x"]) {
+    const body = new FormData();
+    body.append("file", new Blob(["x"]), name);
+    const response = await ask(`/files?signature=${encodeURIComponent(signature)}`, { method: "POST", body });
+    assertEquals([response.status, (await response.json()).message], [
+      400,
+      "a URL that is signed without a path takes names of files alone",
+    ], name);
+  }
+  assertEquals(await Deno.stat(target).catch(() => "none"), "none");
+});
+
 test("a request whose host is no name is refused, without a message of the server's own", async ({ handle, key }) => {
   const failures: unknown[] = [];
   await using server = Deno.serve({
