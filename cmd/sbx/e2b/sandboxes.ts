@@ -19,6 +19,8 @@ const EXPIRY_MS = 1000;
 const BOOT_MS = 15 * 60 * 1000;
 /** `ms` until the next try to end or pause a sandbox, after one that failed. */
 const RETRY_MS = 60_000;
+/** Sandboxes and snapshots at a time: a program that makes them in a loop would take all of the machine. */
+const SANDBOXES_MAX = 256;
 /** Template of sandboxes whose client names none. */
 export const DEFAULT_TEMPLATES = ["base", "code-interpreter-v1"];
 
@@ -63,6 +65,8 @@ export class Sandboxes {
   readonly #ending = new Set<string>();
   /** VMs that come back, with the end of that */
   readonly #waking = new Map<string, Promise<void>>();
+  /** sandboxes and snapshots that are made now */
+  readonly #making = new Set<string>();
   /** unix ms of the next try, of sandboxes that did not end or pause */
   readonly #retries = new Map<string, number>();
 
@@ -93,10 +97,46 @@ export class Sandboxes {
     return envd;
   }
 
-  /** @throws {SbxError} `e2b.off`: switched off since the server began */
-  async create(request: SandboxRequest): Promise<Sandbox> {
-    await requireAllowed(this.#client);
+  /** @throws {SbxError} `e2b.off`: switched off since the server began; `e2b.too_many` */
+  create(request: SandboxRequest): Promise<Sandbox> {
     const id = newId();
+    return this.#make([id], () => this.#create(id, request));
+  }
+
+  /** Makes some more. @throws {SbxError} `e2b.off`, `e2b.too_many` */
+  async #make<T>(ids: string[], work: () => Promise<T>): Promise<T> {
+    await requireAllowed(this.#client);
+    if (!this.#hasRoom(ids)) await this.#forgetDeleted();
+    if (!this.#hasRoom(ids)) {
+      throw new SbxError("e2b.too_many", `a home has at most ${SANDBOXES_MAX} sandboxes and snapshots`, {
+        hint: "end some: sbx list shows them",
+      });
+    }
+    for (const id of ids) this.#making.add(id);
+    try {
+      return await work();
+    } finally {
+      for (const id of ids) this.#making.delete(id);
+    }
+  }
+
+  #hasRoom(ids: string[]): boolean {
+    const known = [...this.store.all(), ...this.store.snapshots()].map(({ id }) => id);
+    return new Set([...known, ...this.#making, ...ids]).size <= SANDBOXES_MAX;
+  }
+
+  /** Forgets those whose VM its user has deleted. */
+  async #forgetDeleted(): Promise<void> {
+    const all = [...this.store.all(), ...this.store.snapshots()];
+    const vms = await this.statuses();
+    for (const { id, vm } of all) {
+      if (vms.has(vm)) continue;
+      await this.store.remove(id);
+      await this.store.removeSnapshot(id);
+    }
+  }
+
+  async #create(id: string, request: SandboxRequest): Promise<Sandbox> {
     const { template, env, project } = request;
     const name = `e2b-${id}`;
     const snapshot = this.store.snapshot(template);
@@ -158,12 +198,13 @@ export class Sandboxes {
     return this.#client.json<ForkResult>("POST", `/vms/${vm}/fork`, { json });
   }
 
-  /** New sandboxes from one moment of another. @throws {SbxError} `e2b.off` */
-  async fork(sandbox: Sandbox, count: number, timeout: number): Promise<Sandbox[]> {
-    await requireAllowed(this.#client);
+  /** New sandboxes from one moment of another. @throws {SbxError} `e2b.off`, `e2b.too_many` */
+  fork(sandbox: Sandbox, count: number, timeout: number): Promise<Sandbox[]> {
     const ids = Array.from({ length: count }, newId);
-    const { vms } = await this.#fork(sandbox.vm, { name: `e2b-${ids[0]}`, ...count > 1 && { count } });
-    return await Promise.all(vms.map((vm, at) => this.#add(ids[at], vm.id, { ...sandbox, timeout })));
+    return this.#make(ids, async () => {
+      const { vms } = await this.#fork(sandbox.vm, { name: `e2b-${ids[0]}`, ...count > 1 && { count } });
+      return await Promise.all(vms.map((vm, at) => this.#add(ids[at], vm.id, { ...sandbox, timeout })));
+    });
   }
 
   async info({ vm }: Sandbox): Promise<VmInfo> {
@@ -259,7 +300,7 @@ export class Sandboxes {
     this.#envds.delete(id);
   }
 
-  /** A copy that stays as it is, of which sandboxes are made. */
+  /** A copy that stays as it is, of which sandboxes are made. @throws {SbxError} `e2b.off`, `e2b.too_many` */
   async snapshot(sandbox: Sandbox, name?: string): Promise<Snapshot> {
     if (name !== undefined && (this.#templates.has(name) || DEFAULT_TEMPLATES.includes(name))) {
       throw new SbxError("request.invalid", `"${name}" is a template`, {
@@ -267,6 +308,10 @@ export class Sandboxes {
       });
     }
     const id = newId();
+    return await this.#make([id], () => this.#snapshot(id, sandbox, name));
+  }
+
+  async #snapshot(id: string, sandbox: Sandbox, name?: string): Promise<Snapshot> {
     const { vms: [vm] } = await this.#fork(sandbox.vm, { name: `e2b-${id}` });
     const snapshot = {
       id,

@@ -18,6 +18,7 @@ const STATUSES: Record<string, number> = {
   "sandbox.paused": 502,
   "request.unsupported": 501,
   "e2b.off": 403,
+  "e2b.too_many": 429,
   "guest.failed": 502,
 };
 

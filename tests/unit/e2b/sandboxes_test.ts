@@ -30,6 +30,7 @@ async function withService(work: (served: Served) => Promise<void>): Promise<voi
     const { pathname } = new URL(url);
     if (pathname === "/settings/explain/app.e2b") return Response.json({ effective_value: served.isOn });
     calls.push(`${method} ${pathname}`);
+    if (pathname === "/vms/list") return Response.json({ vms: [{ id: VM }] });
     if (pathname === "/vms/create") return Response.json({ id: VM });
     const { status } = served;
     if (!("error" in status)) return Response.json(status);
@@ -137,4 +138,21 @@ Deno.test("requests that come at once wake a paused sandbox once, and a snapshot
     assertEquals(calls.filter((call) => call.endsWith("/resume")).length, 1);
     const failure = await assertRejects(() => sandboxes.snapshot(paused, "base"), SbxError);
     assertEquals([failure.code, calls.some((call) => call.endsWith("/fork"))], ["request.invalid", false]);
+  }));
+
+Deno.test("a program that makes sandboxes in a loop is refused, also while they boot; deleted VMs leave room", () =>
+  withService(async (served) => {
+    const { sandboxes, calls } = served;
+    served.status = { status: "Running" };
+    const lost = over({ vm: crypto.randomUUID(), is_paused: true });
+    await sandboxes.store.put(lost);
+    const made = await Promise.allSettled(Array.from({ length: 300 }, () => sandboxes.create(REQUEST)));
+    const refused = made.filter(({ status }) => status === "rejected") as PromiseRejectedResult[];
+    assertEquals(new Set(refused.map(({ reason }) => reason.code)), new Set(["e2b.too_many"]));
+    assertEquals(calls.filter((call) => call === "POST /vms/create").length, 256);
+    assertEquals([sandboxes.store.all().length, sandboxes.store.get(lost.id)], [256, undefined]);
+    const [first] = sandboxes.store.all();
+    assertEquals((await assertRejects(() => sandboxes.fork(first, 1, 60), SbxError)).code, "e2b.too_many");
+    await sandboxes.kill(first);
+    await sandboxes.create(REQUEST);
   }));
