@@ -47,14 +47,18 @@ const FLUSH_MS = timeLimit(5000);
  */
 export function ledgerFinder(vms: VmFinder, sessions: Sessions, home: Home): LedgerFinder {
   return async (idOrName) => {
+    const ledger = UUID.test(idOrName) ? sessionPaths(home, idOrName).ledger : undefined;
     let vm: RecordedVm;
     try {
       vm = vms.find(idOrName);
     } catch (error) {
-      const id = UUID.test(idOrName) ? idOrName : await sessions.findByName(idOrName);
+      if (ledger !== undefined) return ledger;
+      const id = await sessions.findByName(idOrName);
       if (id === undefined) throw error;
       return sessionPaths(home, id).ledger;
     }
+    // A VM whose name is the id of another session: that one's record is meant.
+    if (ledger !== undefined && ledger !== vm.paths.ledger) return ledger;
     await flushRecord(vm);
     return vm.paths.ledger;
   };

@@ -104,3 +104,11 @@ Deno.test("a deleted VM's record is found by its name, and an unknown name is re
   );
   assertEquals(await finder("none").catch(({ code }) => code), "vm.not_found");
 });
+
+Deno.test("a VM whose name is the id of a session does not stand for that session's record", async () => {
+  const id = "11111111-1111-4111-8111-111111111111";
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? "/home" : undefined });
+  const find = () =>
+    ({ paths: { ledger: "/home/ledgers/other/session.db" }, state: { state: "Stopped" } }) as unknown as Vm;
+  assertEquals(await ledgerFinder({ find }, noSessions, home)(id), `/home/ledgers/${id}/session.db`);
+});
