@@ -41,6 +41,7 @@ export const command: Command = {
     const client = await connect();
     await requireAllowed(client);
     const { newToken, TokenGate } = await import("../../../lib/client/gateway/mod.ts");
+    const { directClient } = await import("../../../lib/base/proxy/mod.ts");
     const place = home();
     const path = join(place.dir, "e2b.json");
     using _alone = await claimStore(path);
@@ -48,8 +49,7 @@ export const command: Command = {
     const sandboxes = new Sandboxes(client, store, templates);
     const key = newToken();
     const keyFile = join(place.runDir, "e2b.key");
-    // Not by the proxies of the environment: it reaches 127.0.0.1 alone.
-    const http = Deno.createHttpClient({});
+    const http = directClient();
     const server = listen(port, e2bHandler(sandboxes, new TokenGate(key), http));
     // Once it listens: a server that cannot start leaves no key.
     await writeAtomic(keyFile, key);

@@ -119,6 +119,11 @@ function urlOf({ hostname, port, user }: Proxy): string {
   return `http://${login}${host}:${port}`;
 }
 
+/** A client for this machine's own ports, which no proxy can reach. Deno's own one would send their requests to it. */
+export function directClient(): Deno.HttpClient {
+  return withoutVariables(() => Deno.createHttpClient({}));
+}
+
 /** Hides the variables from Deno: which request goes where is decided here alone. */
 function withoutVariables<T>(make: () => T): T {
   const values = VARIABLES.map((name) => [name, Deno.env.get(name)] as const);

@@ -10,5 +10,5 @@ export {
   openHostNetwork,
   useHostNetwork,
 } from "./current.ts";
-export { ClosedNetwork, HostNetwork, readCaFile, type Target } from "./host_network.ts";
+export { ClosedNetwork, directClient, HostNetwork, readCaFile, type Target } from "./host_network.ts";
 export { NoProxy, noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";

@@ -18,7 +18,6 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/gateway/main.ts": "itself",
   "cmd/sbx/admin/bench.ts": "itself",
   "cmd/sbx/e2b/server.ts": "itself",
-  "cmd/sbx/start/e2b.ts": "itself",
   "cmd/sbx/vm/stop.ts": "itself",
   "lib/client/client.ts": "itself",
   "lib/client/remote/ssh.ts": "itself",

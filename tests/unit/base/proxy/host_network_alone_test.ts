@@ -1,6 +1,7 @@
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import {
+  directClient,
   hostFetch,
   HostNetwork,
   openHostNetwork,
@@ -117,6 +118,29 @@ Deno.test("a client that the settings make takes no proxy of the environment", a
     assertEquals(Deno.env.get("HTTP_PROXY"), "http://127.0.0.1:9");
   } finally {
     Deno.env.delete("HTTP_PROXY");
+  }
+});
+
+Deno.test("requests to a port of this machine do not go to a proxy of the environment", async () => {
+  await using server = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response("own"),
+  );
+  await using proxy = Deno.serve(
+    { hostname: "127.0.0.1", port: 0, onListen() {} },
+    () => new Response("proxy"),
+  );
+  const before = Deno.env.get("HTTP_PROXY");
+  Deno.env.set("HTTP_PROXY", `http://127.0.0.1:${proxy.addr.port}`);
+  try {
+    using client = directClient();
+    assertEquals(await (await fetch(`http://127.0.0.1:${server.addr.port}/`, { client })).text(), "own");
+    using proxied = Deno.createHttpClient({});
+    const response = await fetch(`http://127.0.0.1:${server.addr.port}/`, { client: proxied });
+    assertEquals(await response.text(), "proxy", "Deno takes the variables by itself");
+  } finally {
+    if (before === undefined) Deno.env.delete("HTTP_PROXY");
+    else Deno.env.set("HTTP_PROXY", before);
   }
 });
 
