@@ -2,7 +2,7 @@
 import { DatabaseSync } from "node:sqlite";
 import { MIGRATE } from "./schema.ts";
 
-/** Selects what a file says about its parts, for {@linkcode alienReason}. */
+/** Selects the definitions in a file, for {@linkcode alienReason}. */
 export const SCHEMA_ROWS = "SELECT type, name, sql FROM sqlite_schema";
 
 type SchemaRow = Record<string, unknown>;
@@ -25,7 +25,7 @@ function ownParts(): Map<unknown, unknown> {
 /**
  * Says why a database is no ledger; `undefined` if it has no part that a ledger does not have. A view in place of a table has other
  * rows for each reader, or never ends, and so does a virtual table, or an expression in a column, an index or a check.
- * A ledger's own views differ between versions; readers use those of this sbx.
+ * A ledger's own views differ between versions; readers use this sbx's.
  *
  * @param rows of {@linkcode SCHEMA_ROWS}
  */

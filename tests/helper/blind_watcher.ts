@@ -1,5 +1,5 @@
 /**
- * Watches a shared folder that gets more folders than this process may watch, until its guest has heard what it has to hear.
+ * Watches a shared folder that gets more folders than this process may watch, until its guest was notified.
  *
  * Usage: blind_watcher.ts shared|alone. `shared`: other programs have half of the watches.
  */

@@ -1,7 +1,7 @@
 /** A program that someone else controls. */
 import { ignore, SbxError } from "../error/mod.ts";
 
-/** What is taken of it. */
+/** Parts that are taken. */
 export interface OutputLimits {
   /** most `bytes` of each stream */
   bytes: number;

@@ -18,7 +18,7 @@ const PATHS_MAX = 64;
 const WAITING_MAX = 10_000;
 /** Most paths that the guest looks up again; instead of more of them it drops all names. */
 const LOOKS_MAX = 512;
-/** `ms` between two times at which the guest drops all names, and after which it hears again of what it could not take. */
+/** `ms` between two times at which the guest drops all names, and after which a change that it could not take is sent again. */
 const DROP_MS = 1000;
 /** Most failures of the watcher in a row, after which it is read no further. */
 const FAILURES_MAX = 1000;

@@ -1,4 +1,4 @@
-/** The watches of inotify that a watcher has: one a folder, of those that all programs of its user share. Linux only. */
+/** The watches of inotify that a watcher has: one a folder, from the number that all programs of its user share. Linux only. */
 
 /** Part of its user's watches that one watcher may have; a guest makes folders by the million. */
 const SHARE = 3 / 4;

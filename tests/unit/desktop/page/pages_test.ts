@@ -1,10 +1,10 @@
 /** Pages of a record that come late or twice: each event is shown once, and none is left out. */
 import { assertEquals } from "@std/assert";
-import { Programs } from "../../../cmd/desktop/page/vm/programs/programs.ts";
-import { Timeline } from "../../../cmd/desktop/page/vm/timeline/record.ts";
-import { connection } from "../../../cmd/desktop/store/store.ts";
-import type { RecordedEvent } from "../../../cmd/desktop/api/routes.ts";
-import { eventCommon, processExec } from "../../helper/event.ts";
+import { Programs } from "../../../../cmd/desktop/page/vm/programs/programs.ts";
+import { Timeline } from "../../../../cmd/desktop/page/vm/timeline/record.ts";
+import { connection } from "../../../../cmd/desktop/store/store.ts";
+import type { RecordedEvent } from "../../../../cmd/desktop/api/routes.ts";
+import { eventCommon, processExec } from "../../../helper/event.ts";
 
 // A frame of the browser.
 globalThis.requestAnimationFrame = (draw) => setTimeout(draw);
