@@ -6,8 +6,8 @@ import { readEvents, verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { execEvent, runSql, SESSION, withLedgerPath, writeEvents } from "../../helper/ledger.ts";
 
 /** Makes every write of events fail, and repairs that. */
-const BREAK = "ALTER TABLE entries RENAME TO elsewhere";
-const REPAIR = "ALTER TABLE elsewhere RENAME TO entries";
+const BREAK = "CREATE TRIGGER broken BEFORE INSERT ON entries BEGIN SELECT RAISE(ABORT, 'broken'); END";
+const REPAIR = "DROP TRIGGER broken";
 
 Deno.test("a failure is told once, and again only after a flush that succeeded", () =>
   withLedgerPath(async (path) => {

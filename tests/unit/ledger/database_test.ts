@@ -89,9 +89,12 @@ Deno.test("a relative path that begins with file: names its file, and not anothe
         const { askLedger } = await import(${
           JSON.stringify(import.meta.resolve("../../../lib/ledger/sql/mod.ts"))
         });
+        const { MIGRATE } = await import(${
+          JSON.stringify(import.meta.resolve("../../../lib/ledger/schema.ts"))
+        });
         for (const name of ["file:a.db", "b.db?mode=memory"]) {
           const database = new Database(name);
-          database.exec("CREATE TABLE entries (sequence)");
+          database.exec(MIGRATE);
           database.close();
           askLedger(name, "SELECT sequence FROM entries");
         }`,

@@ -49,7 +49,8 @@ Deno.test("pages of zeros become holes of the file that memory is written to, an
     memory.close();
     assertEquals(await Deno.readFile(copy), content);
     const { blocks } = await Deno.stat(copy);
-    assertEquals(blocks! * 512 <= 5 * 64 * 1024, true, `${blocks! * 512} bytes`);
+    // The file system may take some for itself, such as a block for the places of the others.
+    assertEquals(blocks! * 512 <= 6 * 64 * 1024, true, `${blocks! * 512} bytes`);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
