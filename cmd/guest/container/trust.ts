@@ -3,14 +3,13 @@ import { mount, unmount } from "../../../ffi/libc/machine.ts";
 import { openIn } from "../../../ffi/libc/beneath.ts";
 import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
 import { mountsOf } from "../../../lib/machine/guest/mounts/mod.ts";
-import {
-  CA_PATH,
-  CONTAINER_APT_PATH,
-  CONTAINER_FILES,
-  CONTAINER_VARIABLES,
-  TRUST_BUNDLES,
-} from "../../../lib/machine/guest/wire/mod.ts";
+import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
 
+/**
+ * The bundle of the guest in a container. Its /dev is a file system of its own, so that the mount leaves no file behind in the
+ * container's layer.
+ */
+const BUNDLE = "/dev/sbx-ca.crt";
 /** Folder of a lower layer for each container. */
 const LAYERS = "/run/sbx/containers";
 /** Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted. */
@@ -39,10 +38,7 @@ export async function trustContainer(
   const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
   if (hasOwnDev && spec.process) {
     const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
-    const files = { [CONTAINER_FILES.bundle]: from.bundle, [CONTAINER_FILES.apt]: CONTAINER_APT_PATH };
-    for (const [destination, source] of Object.entries(files)) {
-      spec.mounts!.push({ destination, type: "bind", source, options });
-    }
+    spec.mounts!.push({ destination: BUNDLE, type: "bind", source: from.bundle, options });
     addVariables(spec.process);
     writeOver(path, spec);
   }
@@ -61,15 +57,14 @@ export function trustProcess(path: string): void {
 /** The image's own values stay. */
 function addVariables(process: Process): void {
   const env = process.env ??= [];
-  for (const [name, value] of CONTAINER_VARIABLES) {
-    if (!env.some((each) => each.startsWith(`${name}=`))) env.push(`${name}=${value}`);
+  for (const name of TRUST_VARIABLES) {
+    if (!env.some((each) => each.startsWith(`${name}=`))) env.push(`${name}=${BUNDLE}`);
   }
 }
 
-/** An engine may have its file in /tmp, where another user can put a link at any name that is known. */
 function writeOver(path: string, content: unknown): void {
-  const fresh = Deno.makeTempFileSync({ dir: folderOf(path), prefix: ".sbx-" });
-  Deno.writeTextFileSync(fresh, JSON.stringify(content));
+  const fresh = `${path}.sbx`;
+  Deno.writeTextFileSync(fresh, JSON.stringify(content), { mode: 0o600 });
   Deno.renameSync(fresh, path);
 }
 
@@ -81,8 +76,7 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
   const place = Deno.realPathSync(root);
   const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
   const overlay = overlayAt(place, mounts);
-  // buildah has its overlay at two places: a second one of the same files would be undefined.
-  if (!overlay || mounts.split(`${/upperdir=[^,]+/.exec(overlay)?.[0]},`).length > 2) return;
+  if (!overlay) return;
   removeUnused(mounts);
   const layer = Deno.makeTempDirSync({ dir: LAYERS });
   const isChanged = await fillLayer(layer, place, ca, javaHome);
@@ -90,27 +84,11 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
   if (!isChanged || options === undefined) return Deno.removeSync(layer, { recursive: true });
   unmount(place);
   try {
-    mountAgain(place, options);
+    mount("overlay", place, options);
   } catch (error) {
-    mountAgain(place, overlay);
+    mount("overlay", place, overlay);
     throw error;
   }
-}
-
-/**
- * Mounts an overlay whose container has not run yet. podman has volatile ones for containers of `run --rm`: the kernel leaves a mark that
- * forbids another mount, until it is removed (Documentation/filesystems/overlayfs.rst, "Volatile mount").
- */
-function mountAgain(place: string, options: string): void {
-  const mark = volatileMark(options);
-  if (mark !== undefined && exists(mark)) Deno.removeSync(mark, { recursive: true });
-  mount("overlay", place, options);
-}
-
-/** Where the kernel has its mark if an overlay is volatile, which kernels write as `volatile` and as `fsync=volatile`. */
-export function volatileMark(options: string): string | undefined {
-  const work = /(?:^|,)workdir=([^,]+)/.exec(options)?.[1];
-  return work?.startsWith("/") ? `${work}/work/incompat/volatile` : undefined;
 }
 
 /**
@@ -162,7 +140,7 @@ export function overlayAt(place: string, mountinfo: string): string | undefined 
   // Of folders with odd names, and of folders relative to one of the engine, the kernel does not say enough.
   if (/\\/.test(options)) return undefined;
   return options.split(",").filter((each) =>
-    /^(lowerdir|upperdir|workdir|index|metacopy|userxattr|volatile|fsync)\b/.test(each)
+    /^(lowerdir|upperdir|workdir|index|metacopy|userxattr)\b/.test(each)
   ).join();
 }
 
@@ -230,10 +208,9 @@ function below(folder: string, path: string): string {
   return path.startsWith("/") ? path : `${folder}/${path}`;
 }
 
-/** Folder of a path. */
+/** Folder of an absolute path. */
 function folderOf(path: string): string {
-  const end = path.lastIndexOf("/");
-  return end < 0 ? "." : path.slice(0, end) || "/";
+  return path.slice(0, path.lastIndexOf("/")) || "/";
 }
 
 function lstat(path: string): Deno.FileInfo | undefined {
