@@ -19,7 +19,7 @@ const HOMES_MAX = 16;
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
 const PROBLEM_MAX = 500;
 
-/** What `sbx update restart --json` prints. */
+/** Output of `sbx update restart --json`. */
 const Answer = z.object({
   restarted: z.array(z.string()),
   left: z.array(z.object({ vm: z.string(), why: z.string() })),

@@ -1,4 +1,4 @@
-/** What tests of published agents share: keys, hosts, a task, and a repository for it. */
+/** Keys, hosts, a task and its repository, for tests of published agents. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

@@ -40,7 +40,7 @@ class Cutter implements AsyncDisposable {
         this.cut = undefined;
         await cut();
       });
-      // What fails takes both ends with it; what ends leaves the way back open.
+      // An error closes both ends; an end closes one direction.
       await Promise.all([back, forth]).catch(ignore("either end may be gone"));
       for (const end of [from, to]) end.close();
     }

@@ -9,7 +9,7 @@ const NAMES_MAX = 40;
 
 const HOST = /^(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/;
 
-/** What resolvers take for an address: its last label is a number, also in hexadecimal. */
+/** A name that resolvers read as an address: its last label is a number, decimal or hexadecimal. */
 const ADDRESS = /(^|\.)(\d+|0x[0-9a-f]*)$/;
 
 /** Fields of a request that sbx has rules for. */

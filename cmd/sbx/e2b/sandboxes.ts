@@ -51,7 +51,7 @@ export interface SandboxRequest {
   project?: CreateRequest["project"];
 }
 
-/** How a template is made: a profile, and an image in place of the profile's. */
+/** Source of a template: a profile, and an image that replaces the profile's. */
 export interface Template {
   profile_id?: string;
   image?: string;

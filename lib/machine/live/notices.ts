@@ -1,4 +1,4 @@
-/** Whether this machine's kernel hears of every change of a folder. */
+/** Tests whether the kernel of this machine reports every change of a folder. */
 
 /** File systems that no other machine and no program in user space changes. */
 const LOCAL = new Set([

@@ -232,7 +232,7 @@ function isOutside(below: string): boolean {
   return below === ".." || below.startsWith("../");
 }
 
-/** Whether programs of the guest can see a path, and would watch it. */
+/** Sorts a path: programs of the guest watch it, see it without watching, or cannot see it. */
 function kindOf(below: string, top: readonly string[]): "watched" | "unwatched" | "masked" {
   const names = below.split("/");
   if (top.includes(names[0].toLowerCase()) || names.some((name) => maskOf(name) === "runs")) return "masked";
