@@ -4,7 +4,7 @@
 # A suite is a folder of tests/: unit, attack/host, …; "vms" is everything that boots VMs and is not in $core.
 # TEST=path runs that file or folder alone, FILTER=text the tests whose name contains it.
 # Before the last line: seconds of each suite and of the slowest files; .cache/test_times has every file of the last run without
-# TEST.
+# TEST. What failed is shown again there, with its error, and kept in .cache/failed: of a long log often only the end is kept.
 # A file of the suites in $again in which a test failed is run once more. Both runs are shown, and what passed only the second
 # time is named before the last line. With STRICT=1 it has failed, unless tests/flaky.txt names the test.
 set -uo pipefail
@@ -24,12 +24,15 @@ work=$(mktemp -d); modules=$(mktemp -d .cache/tests.XXXXXX); trap 'rm -rf "$work
 light=" attack/host fuzz unit " heavy=" api compiled attack/cve attack/vm e2e "
 # A VM's whole life, and its requests, files and programs under rules.
 core="tests/e2e/policy_test.ts tests/e2e/vm_test.ts"
-# What boots VMs and waits for processes takes a machine that stood still for some seconds for a fault. Attacks are not run again:
-# one that gets through once is a hole.
-again=" api compiled e2e "
+# What boots VMs and waits for processes takes a machine that stood still for some seconds for a fault; some unit tests run real
+# daemons. Attacks are not run again, since one that gets through once is a hole, nor are fuzzers, which find by chance.
+again=" api compiled e2e unit "
 [ -z "${TEST:-}${FILTER:-}" ] || again=
 flags=(--no-check -A --quiet)
 [ -z "${FILTER:-}" ] || flags+=(--filter "$FILTER")
+
+# Of a job that failed, so many lines stand at the end of the output.
+FAILURE_LINES=60
 
 # Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, the API's files and light
 # suites come first, one job more than processors at a time, since the API's files mostly wait; they begin, and the short jobs of
@@ -98,11 +101,23 @@ run_job() {
     [ "$bad" = 0 ] || [[ "$again" != *" $name "* ]] || once_more
   fi
   echo "$good $bad $((SECONDS - since)) $name" >"$work/$job.result"
+  [ "$bad" = 0 ] || failures "$name" >"$work/$job.failures"
   [ ${#jobs[@]} -gt 1 ] || return 0
   until mkdir "$work/shown" 2>/dev/null; do sleep 0.02; done
   echo "── $name ($((job + 1)) of ${#jobs[@]}, $((SECONDS - since)) s)"
   cat "$log"
   rmdir "$work/shown"
+}
+
+# failures NAME: the failed tests of the job's last run, then their errors; of a check, or where the runner printed none, the end of
+# its output.
+failures() {
+  local errors
+  errors=$(for part in '/^ FAILURES $/,/^FAILED /' '/^ ERRORS $/,/^ FAILURES $/'; do
+    sed -n "${part}p" "$log.run" 2>/dev/null | sed '/^ [A-Z]* $/d; /^FAILED /d; /^$/d'
+  done)
+  echo "── failed: $1"
+  if [ -n "$errors" ]; then head -n "$FAILURE_LINES" <<<"$errors"; else tail -n "$FAILURE_LINES" "$log"; fi | cut -c1-400
 }
 
 # show COMMAND…: runs it with its output in $log, and shown at once where it is the only job.
@@ -199,5 +214,6 @@ if [ -z "${TEST:-}" ]; then
   head -n 15 .cache/test_times
 fi
 cat "$work"/*.again 2>/dev/null
+cat "$work"/*.failures 2>/dev/null | tee .cache/failed
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]
