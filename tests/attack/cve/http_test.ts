@@ -340,7 +340,7 @@ Deno.test("CVE-2025-23217: a name that leads to this machine does not open its o
   const gate = new TestGate(
     `[profiles.rules.all]\naction = "allow"\nmatch = 'dns.request.qname == "${name}"'\n`,
   );
-  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 300 });
+  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 30_000 });
   const { data } = read(await dns.answer(ask(name, "A"), { proto: "udp", process_name: "curl" }));
   assertEquals(data, []);
   await using net = await TestNet.open({

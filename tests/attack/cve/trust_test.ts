@@ -243,7 +243,7 @@ priority = 20
 match = "has(dns.request)"
 `;
   const gate = new TestGate(rules);
-  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 300 });
+  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 30_000 });
   const guest = { proto: "udp" as const, process_name: "ping" };
   for (const type of ["A", "AAAA", "TXT", "MX", "CNAME", "NS"]) {
     for (

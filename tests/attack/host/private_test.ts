@@ -41,7 +41,7 @@ async function answersOf(addresses: string[], rules: string): Promise<[answers: 
     records(...addresses.map((data) => ({ name: NAME, type, ttl: 60, data }))),
   );
   const gate = new TestGate(rules);
-  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 300 });
+  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 30_000 });
   try {
     const { data } = read(await dns.answer(ask(NAME, type), GUEST));
     assertEquals(addresses.map((address) => dns.agrees(NAME, address)), addresses.map(() => data.length > 0));
@@ -85,7 +85,7 @@ Deno.test("a rule on one private address covers no other one in the same answer"
 Deno.test("the answer of a person to a name does not lead to a private address", async () => {
   const resolver = await TestResolver.start(records({ name: NAME, type: "A", ttl: 60, data: "10.0.0.1" }));
   const gate = new TestGate(rule(`dns.request.qname == "${NAME}"`, "ask"));
-  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 300 });
+  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 30_000 });
   const answer = dns.answer(ask(NAME), GUEST);
   const [asked] = gate.asks.pending();
   gate.asks.resolve(asked.ask_id, { decision: "allow", scope: "once" });
@@ -181,7 +181,7 @@ Deno.test("a private address that rules no longer allow is no address of its nam
   const match = 'dns.response.answers.exists(answer, answer == "10.0.0.1")';
   const resolver = await TestResolver.start(records({ name: NAME, type: "A", ttl: 60, data: "10.0.0.1" }));
   const gate = new TestGate(rule(match));
-  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 300 });
+  const dns = new DnsService({ gate, resolvers: [resolver.endpoint], tryMs: 30_000 });
   assertEquals(read(await dns.answer(ask(NAME), GUEST)).data, ["10.0.0.1"]);
   assertEquals([dns.agrees(NAME, "10.0.0.1"), dns.nameOf("10.0.0.1")], [true, NAME]);
   gate.use(compilePolicy([]), []);

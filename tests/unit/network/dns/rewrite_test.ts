@@ -25,7 +25,7 @@ for (
         gate: new TestGate(rewrite(path, value)),
         resolvers: [resolver.endpoint],
         overrides: Overrides.parse([]),
-        tryMs: 300,
+        tryMs: 30_000,
       });
       const answer = read(await dns.answer(ask("a.test", "TXT"), { proto: "udp", process_name: "curl" }));
       assertEquals([answer.questions[0].name, answer.questions[0].type], ["a.test", "TXT"]);

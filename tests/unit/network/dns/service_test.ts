@@ -25,7 +25,7 @@ async function withService(
     gate,
     resolvers: [resolver.endpoint],
     overrides: Overrides.parse(overrides ?? [], services),
-    tryMs: 3000,
+    tryMs: 30_000,
   });
   try {
     await run(dns, gate, resolver);
@@ -318,7 +318,7 @@ Deno.test("an allowed question is finished once, whatever fails after its decisi
       },
     });
     const resolver = await TestResolver.start(records(A("8.8.4.4")));
-    const dns = new DnsService({ gate: failing, resolvers: [resolver.endpoint], tryMs: 300 });
+    const dns = new DnsService({ gate: failing, resolvers: [resolver.endpoint], tryMs: 30_000 });
     const answer = read(await dns.answer(ask("a.test"), BY));
     assertEquals([answer.rcode, answer.data, answer.error.text], ["SERVFAIL", [], text], name);
     assertEquals(outcomes, [{ error: recorded }], name);
