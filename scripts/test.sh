@@ -139,12 +139,18 @@ test_files() {
   if [ "$code" != 0 ] && [ "$bad" = 0 ]; then bad=1; fi
 }
 
-# once_more: the files in which a test of the job's run failed, once more. Where none is named, the run itself broke: that stays.
+# once_more: the files in which a test of the job's run failed, once more. An error outside any test cancels the others of its
+# module, may come from each of its files, and counts as one more failure: then all of them are run. Where neither is named, the
+# run itself broke: that stays.
 # With STRICT=1 a test that failed, passes now and is not in tests/flaky.txt is a failure still.
 once_more() {
   local tests files first=$bad before=$good unknown
   tests=$(sed '1,/^ FAILURES $/d' "$log.run" | sed -nE 's#^(.*) => \./(tests/[^ :]+_test\.ts):[0-9:]+$#\2 \1#p' | sort -u)
   files=$(cut -d' ' -f1 <<<"$tests" | sort -u)
+  if sed '1,/^ FAILURES $/d' "$log.run" | grep -q '(uncaught error)$'; then
+    files=$rest before=0 first=$((good + bad - 1))
+    tests=$(sed '/^$/d' <<<"$tests"; echo "an error outside the tests of $name: $(sed -n 's/^error: //p' "$log.run" | head -n 1)")
+  fi
   [ -n "$files" ] || return 0
   echo "── once more: $files" >>"$log"
   # shellcheck disable=SC2086
