@@ -60,6 +60,7 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.request.ssh.kind": {"type":"string","cel":"string","values":["git","exec","sftp","shell","subsystem"]},
   "http.request.ssh.user": {"type":"string","cel":"string","description":"user that the host logs in as"},
   "http.response.status": {"type":"number","cel":"int"},
+  "http.response.address": {"type":"string","cel":"string","description":"IP address that policy decided on and the connection was made to; absent: sbx or the cache answered"},
   "http.response.bytes": {"type":"number","cel":"int"},
   "http.response.cache_digest": {"type":"string","cel":"string","description":"digest of the copy in the shared cache that answered; absent: the upstream did"},
   "http.response.headers": {"type":"map","cel":"map<string, list<string>>","description":"values by lower-case name"},

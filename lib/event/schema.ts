@@ -143,6 +143,9 @@ const Http = z.strictObject({
   }),
   response: z.strictObject({
     status: z.int(),
+    address: z.string().optional().describe(
+      "IP address that policy decided on and the connection was made to; absent: sbx or the cache answered",
+    ),
     bytes: count,
     cache_digest: z.string().optional().describe(
       "digest of the copy in the shared cache that answered; absent: the upstream did",

@@ -225,6 +225,7 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       status: "http.response.status",
       response_bytes: "http.response.bytes",
       cache_digest: "http.response.cache_digest",
+      address: "http.response.address",
       grpc_result: "http.response.grpc",
       response_headers: "http.response.headers",
       response_body: "http.response.body",

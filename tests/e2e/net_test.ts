@@ -55,6 +55,9 @@ Deno.test("the network of a VM", async (t) => {
       assertEquals(first.common.process.executable, "curl");
       assert(first.outcome.duration_ms >= first.outcome.first_byte_ms);
       assertStringIncludes(await sbx.ok("net", "dev"), "https://site.example/python");
+      const { address } = first.http.response;
+      assertStringIncludes(await sbx.ok("net", "dev", "--address", address), "https://site.example/python");
+      assertEquals(await sbx.ok("net", "dev", "--address", "192.0.2.99"), "no requests\n");
     });
 
     await t.step(

@@ -44,6 +44,7 @@ type EventFilter = {
   host?: string;
   process?: string;
   path?: string;
+  address?: string;
   grep?: string;
 };
 
@@ -123,6 +124,12 @@ export const FAMILY_OPTION: Option = {
   choices: FAMILIES,
 };
 
+export const ADDRESS_OPTION: Option = {
+  name: "address",
+  value: "IP",
+  about: "only requests to this IP address, and DNS answers with it; * stands for any characters",
+};
+
 export const FILTER_OPTIONS: Option[] = [
   {
     name: "since",
@@ -165,6 +172,7 @@ export async function readFilter(
     host: args.text("host"),
     process: args.text("process"),
     path: args.text("path"),
+    address: args.text("address"),
     grep: args.text("grep"),
     ...(args.has("denied") && { denied: "true" as const }),
   };

@@ -3,6 +3,7 @@ import { objectOf } from "../../../lib/base/object/mod.ts";
 import { connect } from "../connect.ts";
 import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
+  ADDRESS_OPTION,
   decisionOf,
   eventPages,
   FAMILY_OPTION,
@@ -30,6 +31,7 @@ export const command: Command = {
     FAMILY_OPTION,
     ...ACROSS_OPTIONS,
     ...FILTER_OPTIONS,
+    ADDRESS_OPTION,
     BY_OPTION,
     { name: "denied", about: "only blocked events" },
     {

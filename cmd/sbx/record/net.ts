@@ -4,6 +4,7 @@ import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
 import { connect } from "../connect.ts";
 import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
+  ADDRESS_OPTION,
   decisionOf,
   eventPages,
   FILTER_OPTIONS,
@@ -36,6 +37,7 @@ export const command: Command = {
     },
     ...ACROSS_OPTIONS,
     ...FILTER_OPTIONS,
+    ADDRESS_OPTION,
     { name: "denied", about: "only what policy or a guard blocked" },
     JSON_OPTION,
   ],
@@ -44,6 +46,7 @@ export const command: Command = {
   examples: [
     "sbx net demo --follow",
     "sbx net demo --denied",
+    "sbx net --all --address 203.0.113.7",
     "sbx net --all --since yesterday --host '*.example.com'",
   ],
   async run(args) {

@@ -31,6 +31,9 @@ export const EventsQuery = z.object({
   host: text.describe("only requests to this host, `*` for any characters; also DNS names and credentials"),
   process: text.describe("only events of this executable: its path, or the last part of it"),
   path: text.describe("only requests and files of this path, `*` for any characters"),
+  address: text.describe(
+    "only requests to this IP address, `*` for any characters; also DNS questions that it answered",
+  ),
   grep: text.describe("only events that have this text anywhere, upper and lower case being the same"),
 });
 

@@ -46,6 +46,8 @@ export interface EventConditions {
   process?: string;
   /** path of a request or of a file; `*` stands for any characters */
   path?: string;
+  /** IP address that a request went to, or that answered a DNS question; `*` stands for any characters */
+  address?: string;
   /** text that the event or its outcome has anywhere, upper and lower case being the same */
   grep?: string;
 }
@@ -334,7 +336,7 @@ const DENIED = `${DECISION} = 'block' AND entries.sequence IN (
   SELECT sequence FROM outcomes JOIN entries USING (event_id) WHERE outcomes.decision = 'block')`;
 
 /** DNS questions that led to no address: refused, failed, or answered without one. */
-const ANSWER = "coalesce(outcome->'$.response', event->'$.dns.response')";
+const ANSWER = "coalesce(outcome->'$.response', event->'$.dns.response', event->'$.http.response')";
 
 const UNRESOLVED =
   `(${DECISION} = 'block' OR outcome->>'$.error' IS NOT NULL OR ${ANSWER}->>'$.rcode' <> 'NOERROR'
@@ -355,7 +357,7 @@ export function selectionOf(conditions: EventConditions): Selection {
   /** @returns the placeholder of a value */
   const bind = (value: SqlValue) => `?${args.push(value) + 1}`;
   const where = ["entries.sequence > ?1"];
-  const { family, network, denied, decision, since, until, host, process, path, grep } = conditions;
+  const { family, network, denied, decision, since, until, host, process, path, address, grep } = conditions;
   if (denied) where.push(DENIED);
   if (family) where.push(`${FAMILY} = ${bind(family)}`);
   if (network) where.push(`(${FAMILY} = 'http' OR ${FAMILY} = 'dns' AND ${UNRESOLVED})`);
@@ -364,6 +366,7 @@ export function selectionOf(conditions: EventConditions): Selection {
   if (until !== undefined) where.push(`${TIME} < ${bind(until)}`);
   if (host !== undefined) where.push(`lower(${HOST}) GLOB ${bind(globOf(host.toLowerCase()))}`);
   if (path !== undefined) where.push(`${PATH} GLOB ${bind(globOf(path))}`);
+  if (address !== undefined) where.push(hasAddress(bind(globOf(address.toLowerCase()))));
   if (process !== undefined) {
     const exact = bind(process);
     const end = bind(`/${process}`);
@@ -374,6 +377,12 @@ export function selectionOf(conditions: EventConditions): Selection {
     where.push(`(instr(lower(event), ${text}) OR instr(lower(outcome), ${text}))`);
   }
   return { from: `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")}`, args };
+}
+
+/** Requests that went to an address, and DNS questions with it among their answers. */
+function hasAddress(pattern: string): string {
+  return `(${FAMILY} = 'http' AND ${ANSWER}->>'$.address' GLOB ${pattern} OR ${FAMILY} = 'dns' AND EXISTS (
+    SELECT 1 FROM json_each(${ANSWER}, '$.answers') AS answers WHERE answers.value GLOB ${pattern}))`;
 }
 
 function firstOf(...paths: string[]): string {

@@ -44,7 +44,7 @@ export interface FindingRecord {
 
 /** Fields of each family that may leave the machine. */
 const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
-  http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status"],
+  http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status", "address"],
   dns: ["qname", "qtype", "transport", "rcode", "answers"],
   sign: ["kind", "format", "signer", "own", "object", "digest", "bytes"],
   db: ["system", "host", "port", "user", "name", "kind", "command", "bytes", "error"],

@@ -29,6 +29,8 @@ export class DatabaseAccess {
   readonly #context: ExchangeContext;
   readonly #client: DatabaseClient;
   readonly #system: DatabaseSystem;
+  /** IP address of the server, once it is known */
+  #address?: string;
 
   constructor(context: ExchangeContext, client: DatabaseClient, system: DatabaseSystem) {
     this.#context = context;
@@ -102,8 +104,15 @@ export class DatabaseAccess {
   finish(passage: Passage, moved: RelayedBytes, error: string | undefined): void {
     if (!passage.allowed) return;
     const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
+    const address = this.#address;
     passage.finish({
-      response: { status: 200, bytes: moved.received, headers: {}, body },
+      response: {
+        status: 200,
+        ...(address !== undefined && { address }),
+        bytes: moved.received,
+        headers: {},
+        body,
+      },
       ...(error !== undefined && { error }),
     });
   }
@@ -170,6 +179,7 @@ export class DatabaseAccess {
         },
       );
     }
+    this.#address = dial.hostname;
     return { scheme: account.tls === "off" ? "tcp" : "https", host, port: flow.port, dial };
   }
 

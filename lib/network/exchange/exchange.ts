@@ -428,7 +428,8 @@ export class HttpExchange {
       this.#bodyBuffer?.release();
       if (reply.response.status === 401) broker.refused?.(injected.substitutions);
       // A body that was announced has a passage of its own.
-      await this.#relayResponse(this.#passage ?? passage, cached ? await cached.follow(reply) : reply, place);
+      const followed = cached ? await cached.follow(reply) : reply;
+      await this.#relayResponse(this.#passage ?? passage, followed, place, dial.hostname);
     } catch (error) {
       if (revocation?.happened || outgoing.revocation?.happened) throw revokedError(error);
       throw error instanceof ClientLost ? error : upstreamError(error, destination);
@@ -454,7 +455,12 @@ export class HttpExchange {
   }
 
   /** Step 5: relays the response to the client. */
-  #relayResponse(passage: Passage, reply: ExchangeReply, place: BodyPlace): Promise<void> {
+  #relayResponse(
+    passage: Passage,
+    reply: ExchangeReply,
+    place: BodyPlace,
+    address?: string,
+  ): Promise<void> {
     const { broker, gate } = this.#context;
     const { event } = passage;
     const record = (rows: Iterable<CredentialSubstitution>) => void this.#recordSubstitutions(rows);
@@ -465,6 +471,7 @@ export class HttpExchange {
       broker,
       outlet: this.#outlet,
       place,
+      ...(address !== undefined && { address }),
       record,
       rulesRead: gate.reads(RESPONSE_BODY),
       ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),

@@ -30,6 +30,8 @@ export interface ResponseRelayOptions {
   outlet: Outlet;
   /** where the response comes from */
   place: BodyPlace;
+  /** IP address of the upstream; absent: none was asked */
+  address?: string;
   /** the WebSocket that the client asked for */
   socket?: SocketExchange;
   /** rules read the bodies of responses */
@@ -287,11 +289,14 @@ export class ResponseRelay {
 
   /** @param fields without secrets */
   #describeFields(status: number, fields: readonly Header[], bytes: number, body: HttpBody): HttpResponse {
+    const { address } = this.#options;
     const content_type = headerValue(fields, "content-type");
     const typed = content_type === undefined || body.content_type !== undefined
       ? body
       : { ...body, content_type };
     return {
+      // A copy from the cache is of no connection.
+      ...(this.#cacheDigest === undefined && address !== undefined && { address }),
       body: typed,
       bytes,
       ...(this.#cacheDigest !== undefined && { cache_digest: this.#cacheDigest }),

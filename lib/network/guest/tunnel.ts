@@ -101,6 +101,7 @@ export class Tunnel {
     const moved = relayedBytes(passage);
     let error: string | undefined;
     let upstream: BufferedConnection | undefined;
+    let address: string | undefined;
     try {
       const dial = await locate(host, port, isRedirected ? undefined : flow.address, by.actor);
       upstream = await pool.connect({
@@ -109,6 +110,7 @@ export class Tunnel {
         port,
         dial,
       });
+      address = dial.hostname;
       await relay(client, upstream, relayMs, moved, watch);
       return {};
     } catch (cause) {
@@ -128,6 +130,7 @@ export class Tunnel {
       passage.finish({
         response: {
           status: 200,
+          ...(address !== undefined && { address }),
           bytes: moved.received,
           headers: {},
           body,

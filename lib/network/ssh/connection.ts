@@ -34,6 +34,7 @@ export class SshConnection implements SessionHost {
   #sessions = 0;
   #upstream?: Promise<{ client: Client; stream: SshStream }>;
   #upstreamStream?: SshStream;
+  #address?: string;
   readonly #running = new Set<Promise<void>>();
   readonly #gone = new AbortController();
 
@@ -62,6 +63,11 @@ export class SshConnection implements SessionHost {
   /** Users that the credentials of this server are for. */
   get users(): string[] {
     return [...new Set(this.#client.accounts.map(({ user }) => user))];
+  }
+
+  /** IP address of the server, once it is connected to. */
+  get address(): string | undefined {
+    return this.#address;
   }
 
   /** Aborts when the guest is gone. */
@@ -170,6 +176,7 @@ export class SshConnection implements SessionHost {
     }
     const dial = await locate(host, flow.port, flow.address, by.actor);
     const connection = await pool.connect({ scheme: "tcp", host, port: flow.port, dial });
+    this.#address = dial.hostname;
     const stream = this.#upstreamStream = new SshStream(connection);
     if (this.stream.destroyed) stream.destroy();
     const end = () => {

@@ -32,6 +32,8 @@ export interface SessionHost {
   /** to the guest */
   readonly stream: SshStream;
   readonly place: SshPlace;
+  /** IP address of the server, once it is connected to */
+  readonly address: string | undefined;
   /** that the guest named */
   readonly user: string;
   /** of the guest's user */
@@ -216,7 +218,7 @@ class RunningSession {
             return;
           }
           call = passage;
-          list.finish({ response: responseOf(listed.received) });
+          list.finish({ response: this.#responseOf(listed.received) });
           moved = relayedBytes(passage!);
           this.#connection.requireUnchanged(passage!, callDraft.http!.request);
         }
@@ -245,10 +247,10 @@ class RunningSession {
       try {
         await this.#relay(open, counter, sending);
       } catch (error) {
-        call?.finish({ response: responseOf(moved.received), error: failureText(error).record });
+        call?.finish({ response: this.#responseOf(moved.received), error: failureText(error).record });
         throw error;
       }
-      call?.finish({ response: responseOf(moved.received) });
+      call?.finish({ response: this.#responseOf(moved.received) });
     });
   }
 
@@ -266,8 +268,14 @@ class RunningSession {
       error = record;
       await this.#end(guest);
     } finally {
-      passage.finish({ response: responseOf(moved.received), ...(error !== undefined && { error }) });
+      passage.finish({ response: this.#responseOf(moved.received), ...(error !== undefined && { error }) });
     }
+  }
+
+  #responseOf(bytes: number) {
+    const { address } = this.#connection;
+    const body = { ...NO_HTTP_BODY, size: bytes, truncated: bytes > 0 };
+    return { status: 200, ...(address !== undefined && { address }), bytes, headers: {}, body };
   }
 
   async #open(
@@ -345,10 +353,6 @@ function notOpened(host: string): SbxError {
   return new SbxError("upstream.failed", `${host} does not open the session`, {
     hint: "its administrator decides on the commands, subsystems and sessions of a user",
   });
-}
-
-function responseOf(bytes: number) {
-  return { status: 200, bytes, headers: {}, body: { ...NO_HTTP_BODY, size: bytes, truncated: bytes > 0 } };
 }
 
 /** An error as the guest reads it, and as it is recorded. */

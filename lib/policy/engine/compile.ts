@@ -277,8 +277,8 @@ const SSH = "http.request.ssh.";
 const AWS = "http.request.aws.";
 /** A call of gRPC: read from the path, the content type and the messages. */
 const GRPC = ["http.request.grpc.", "http.response.grpc."];
-/** The copy that answered a request; the host sets it. */
-const CACHE = "http.response.cache_digest";
+/** The copy that answered a request, and the address that did; the host sets them. */
+const ANSWERED_BY = ["http.response.cache_digest", "http.response.address"];
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
@@ -377,7 +377,7 @@ function rewritableField(path: string) {
   if (path === RAW_PATH) {
     throw new MatchError(`${path} holds the bytes that the client sent; rewrite http.request.path`);
   }
-  if (path === CACHE) {
+  if (ANSWERED_BY.includes(path)) {
     throw new MatchError(`${path} says where the bytes came from; block the request instead`);
   }
   if (path.startsWith(GIT)) {

@@ -36,6 +36,7 @@ const NOT_REWRITABLE: Reasons = {
   "http.request.path_class": "derived",
   "http.request.raw_path": "never sent",
   "http.response.cache_digest": "set by the host",
+  "http.response.address": "set by the host",
   ...reasons("read from path and body", (path) => /^http\.request\.(aws|git|grpc)\./.test(path)),
   ...reasons("read from the messages", (path) => path.startsWith("http.response.grpc.")),
   "file.activity.path_class": "derived",

@@ -91,6 +91,31 @@ Deno.test("network selects requests, and DNS questions that led to no address", 
     assertEquals(await found({ network: true, host: "nothere.example" }), [4]);
   }));
 
+Deno.test("an address selects the requests that went to it, and the DNS questions that it answered", () =>
+  withLedgerPath(async (path) => {
+    const request = () => requestEvent("http.request", { host: "api.example.com", path: "/192.0.2.7" });
+    const question = () => requestEvent("dns.query", { qname: "api.example.com", qtype: "A" });
+    const known = { rcode: "NOERROR", answers: ["alias.example.com", "192.0.2.7"] };
+    const responses = [{ address: "192.0.2.7" }, { address: "2001:db8::7" }, undefined, known];
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (const [at, response] of responses.entries()) {
+        const event = at === 3 ? question() : request();
+        ledger.append({ event });
+        ledger.end({ event_id: event.common.event_id, ...(response && { response }) });
+      }
+      ledger.append({ event: withResponse(question(), known) });
+      ledger.append({ event: requestEvent("mcp.tool_call", { arguments: { answers: ["192.0.2.7"] } }) });
+    }
+    const found = async (filter: EventFilter) =>
+      (await readEvents(path, filter)).events.map(({ common }) => common.sequence);
+    assertEquals(await found({ address: "192.0.2.7" }), [1, 4, 5]);
+    assertEquals(await found({ address: "192.0.2.*" }), [1, 4, 5]);
+    assertEquals(await found({ address: "192.0.2" }), []);
+    assertEquals(await found({ address: "2001:DB8::*" }), [2]);
+    assertEquals(await found({ address: "192.0.2.7", family: "http" }), [1]);
+  }));
+
 Deno.test("a rare event is found however many events lie before and after it", () =>
   withLedgerPath(async (path) => {
     {

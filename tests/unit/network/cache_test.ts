@@ -16,6 +16,12 @@ function digests(net: TestNet): (string | undefined)[] {
     .map((entry) => httpResponse(entry).cache_digest?.split(":")[0]);
 }
 
+/** Address of the upstream of the first request of a guest's programs. */
+function addressOf(net: TestNet): string | undefined {
+  const [entry] = net.gate.entries.filter(({ event }) => event.common.actor === "vm");
+  return httpResponse(entry).address;
+}
+
 for (const [size, content] of [["short", SHORT], ["long", LONG]]) {
   Deno.test(`a ${size} tarball of npm is downloaded once, and its registry asked for the integrity by the host`, async () => {
     await using world = await CacheWorld.make(npmAnswer("left-pad", content));
@@ -28,6 +34,7 @@ for (const [size, content] of [["short", SHORT], ["long", LONG]]) {
     assertEquals([status, headers.get("content-length"), body === content], [200, `${content.length}`, true]);
     assertEquals(world.received.length, 2, "nothing more is asked");
     assertEquals([digests(first), digests(second)], [[undefined], ["sha512"]]);
+    assertEquals([first, second].map(addressOf), ["127.0.0.1", undefined]);
     const [entry] = second.gate.entries;
     assertEquals([entry.decision?.decision, httpResponse(entry).bytes], ["allow", content.length]);
     assertEquals(httpResponse(entry).body.size, content.length);

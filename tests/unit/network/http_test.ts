@@ -56,8 +56,8 @@ Deno.test("curl over TLS: the request is an event with its response, over HTTP/2
   );
   assertEquals([headers["host"], headers["x-up"]], [[HOST], ["yes"]]);
   assertEquals(event.common.process?.executable, "curl");
-  const { status, bytes, body } = httpResponse(net.gate.entries[0]);
-  assertEquals([status, bytes, body.state], [200, body.size, "text"]);
+  const { status, address, bytes, body } = httpResponse(net.gate.entries[0]);
+  assertEquals([status, address, bytes, body.state], [200, "127.0.0.1", body.size, "text"]);
   assertStringIncludes(body.text!, "POST https://");
   assert(outcome!.duration_ms! >= outcome!.first_byte_ms!);
   await net.idle();

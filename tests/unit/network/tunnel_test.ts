@@ -105,6 +105,7 @@ Deno.test("the event of a relayed connection has the bytes of its upstream, and 
       assertEquals([event.http!.request.host, event.http!.request.url], [HOST, `tcp://${HOST}:5432`]);
       assertEquals(outcome!.error, error);
       assertEquals(outcome!.response as unknown, {
+        address: "127.0.0.1",
         body: { state: "missing", size: answer.length, truncated: answer !== "" },
         bytes: answer.length,
         headers: {},

@@ -4001,6 +4001,8 @@ export interface operations {
                 process?: string;
                 /** @description only requests and files of this path, `*` for any characters */
                 path?: string;
+                /** @description only requests to this IP address, `*` for any characters; also DNS questions that it answered */
+                address?: string;
                 /** @description only events that have this text anywhere, upper and lower case being the same */
                 grep?: string;
                 /** @description a page without events is answered when there is one, or after this time; not with newest */

@@ -5,6 +5,7 @@ import type { Duplex } from "node:stream";
 import ssh2 from "ssh2";
 import { SESSIONS_MAX } from "../../../../lib/network/ssh/limit.ts";
 import { limitChild, runChild } from "../../../helper/child.ts";
+import { httpResponse } from "../../../helper/gate.ts";
 import { SSH_USER, sshCredential, SshServer, sshWorld } from "../../../helper/sshd.ts";
 
 const rule = (id: string, match: string) =>
@@ -81,7 +82,10 @@ Deno.test("sessions over SSH", async (t) => {
       assert(new TextDecoder().decode(stdout) === sent);
       assertEquals((await guest.ssh("kill -TERM $$")).code, 255);
       await guest.world.net.idle();
-      assertEquals(guest.world.net.gate.entries.filter(({ outcome }) => outcome?.error).length, 0);
+      const { entries } = guest.world.net.gate;
+      assertEquals(entries.filter(({ outcome }) => outcome?.error).length, 0);
+      const addresses = entries.filter(({ event }) => event.http).map((each) => httpResponse(each).address);
+      assertEquals(new Set(addresses), new Set(["127.0.0.1"]));
     },
   );
 
