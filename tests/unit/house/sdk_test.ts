@@ -2,7 +2,15 @@
 import { assert, assertEquals } from "@std/assert";
 import { API_VERSION } from "../../../lib/base/version/mod.ts";
 import { STABLE_ROUTES } from "../../../lib/client/api/stable.ts";
+import { pythonTypes } from "../../../scripts/sdk_types.ts";
 import { filesBelow, fromRoot } from "../../helper/repo.ts";
+
+/** A parameter of a route in OpenAPI. */
+interface Parameter {
+  name: string;
+  description?: string;
+  required?: boolean;
+}
 
 /** Modules of Python's standard library that the SDK loads. */
 const PYTHON_MODULES =
@@ -29,6 +37,23 @@ Deno.test("the Python SDK imports its own files and the standard library", async
       assert(module.startsWith(".") || known.has(module), `${path}: ${module}`);
     }
   }
+});
+
+// tests/sdk compares the whole file, with generators that only make test-sdk installs.
+Deno.test("the SDKs' types are of this API: every parameter of TypeScript's, every line of Python's (make sdk)", async () => {
+  const api = JSON.parse(await read("schemas/api.v1.json"));
+  assertEquals(await read("sdk/python/src/sbx/types.py") === pythonTypes(api.components.schemas), true);
+  const types = await read("sdk/typescript/src/generated/api.ts");
+  const parameters = Object.values<Record<string, { parameters?: Parameter[] }>>(api.paths)
+    .flatMap((path) => Object.values(path).flatMap(({ parameters = [] }) => parameters));
+  assert(parameters.length > 20);
+  // As the generator writes them, without the indentation of lines.
+  const lines = types.replaceAll(/\n\s+/g, "\n");
+  const missing = parameters.map(({ name, description, required }) => {
+    const about = description === undefined ? "" : `/** @description ${description} */\n`;
+    return `${about}${/^\w+$/.test(name) ? name : `"${name}"`}${required ? "" : "?"}: `;
+  }).filter((text) => !lines.includes(text));
+  assertEquals(missing, []);
 });
 
 Deno.test("both SDKs speak this version of the API, by stable routes alone", async () => {
