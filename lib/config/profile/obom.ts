@@ -3,9 +3,9 @@ import { type Arch, currentArch } from "../../base/arch/mod.ts";
 import { type AssetFile, verifyFile } from "../../release/asset/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
+import { decodeUtf8 } from "../../base/text/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { imageAssets, pinnedFile } from "./asset.ts";
-import { describeObom } from "./copy.ts";
 import type { Profile } from "./profile.ts";
 import type { Obom } from "./schema.ts";
 
@@ -24,6 +24,23 @@ const Described = z.object({
     component: z.object({ properties: z.array(z.object({ name: z.string(), value: z.string() })) }),
   }),
 });
+
+/** Program that wrote an OBOM, by its own metadata. */
+export interface ObomGenerator {
+  generator: string;
+  generator_version: string;
+}
+
+/** Reads the generator of an OBOM; `undefined` if its bytes do not name it. */
+export function describeObom(bytes: Uint8Array): ObomGenerator | undefined {
+  try {
+    const { metadata } = JSON.parse(decodeUtf8(bytes) ?? "");
+    const { name, version } = metadata.tools.components[0];
+    return { generator: String(name), generator_version: String(version) };
+  } catch {
+    return undefined;
+  }
+}
 
 /** OBOM with its file on this host. */
 interface LocatedObom {
