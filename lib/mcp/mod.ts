@@ -31,7 +31,7 @@ export {
   splitUri,
 } from "./name.ts";
 export { PerMinute, RENEW_BEFORE_MS } from "./limit.ts";
-export { RateWatch } from "./outbound/client.ts";
+export { RateWatch } from "./outbound/body_watch.ts";
 export type {
   CredentialResolver,
   LoginToken,

@@ -18,7 +18,7 @@ import type { AggregatorDefinition } from "../definition.ts";
 import type { Progress, ServerRequest } from "../schema.ts";
 import { ANSWER_GRACE_MS, GOODBYE_MS, STREAM_INTERVAL_MS } from "../limit.ts";
 import type { ServerFetch } from "../outbound/mod.ts";
-import { AnswerWatch, RateWatch, StreamWatch } from "../outbound/client.ts";
+import { AnswerWatch, RateWatch, StreamWatch } from "../outbound/body_watch.ts";
 import { httpStatus } from "./problem.ts";
 // @ts-types="@modelcontextprotocol/sdk/shared/stdio"
 import { ReadBuffer } from "@modelcontextprotocol/sdk/shared/stdio.js";
