@@ -11,7 +11,7 @@ import {
 } from "../../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { blake3 } from "../../../../lib/base/hash/mod.ts";
-import { assetsOf } from "../../../../lib/support/debug/report.ts";
+import { assetsOf } from "../../../../lib/support/debug/assets.ts";
 import { updateStatus } from "../../../../lib/publish/update/mod.ts";
 import { Publisher } from "../../../helper/publisher.ts";
 
