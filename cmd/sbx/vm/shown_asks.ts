@@ -17,10 +17,9 @@ const BELL = "\x07";
  * are answered in place.
  */
 export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
-  let shown = Promise.resolve();
   const isTerminal = Deno.stderr.isTerminal();
   const pending = new Map<string, AskView>();
-  const noted = new Set<string>();
+  const showNew = Deno.stdin.isTerminal() ? questionsInTurn(client) : notesOnce();
   const onAsk = (ask: AskView) => {
     if (ask.session_id !== session) return;
     const isNew = ask.status === "pending" && !pending.has(ask.ask_id);
@@ -28,17 +27,7 @@ export function showAsks(client: Client, session: string, banner?: Banner): Disp
     else pending.delete(ask.ask_id);
     if (isNew && isTerminal) write(BELL);
     if (banner) banner.set(lineOf([...pending.values()]));
-    // One question at a time.
-    else if (isNew && !Deno.stdin.isTerminal()) {
-      // A resolver asks for the same name again and again.
-      if (!noted.has(ask.subject)) {
-        note(`sbx asks ${questionOf(ask)}: sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}`);
-      }
-      noted.add(ask.subject);
-    } else if (isNew) {
-      shown = shown.then(() => answerHere(client, ask))
-        .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
-    }
+    else if (isNew) showNew(ask);
   };
   if (banner) {
     banner.questions = {
@@ -57,6 +46,26 @@ export function showAsks(client: Client, session: string, banner?: Banner): Disp
     if (!banner) report("the asks that wait cannot be read", error);
   });
   return { [Symbol.dispose]: () => socket.close() };
+}
+
+/** Asks the person at the terminal, one question at a time. */
+function questionsInTurn(client: Client): (ask: AskView) => void {
+  let shown = Promise.resolve();
+  return (ask) => {
+    shown = shown.then(() => answerHere(client, ask))
+      .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
+  };
+}
+
+/** Names the commands that answer; once a subject, since a resolver asks for the same name again and again. */
+function notesOnce(): (ask: AskView) => void {
+  const noted = new Set<string>();
+  return (ask) => {
+    if (!noted.has(ask.subject)) {
+      note(`sbx asks ${questionOf(ask)}: sbx allow ${ask.ask_id}, or sbx deny ${ask.ask_id}`);
+    }
+    noted.add(ask.subject);
+  };
 }
 
 function report(failure: string, cause: unknown): void {
@@ -125,10 +134,11 @@ export function choicesOf({ covers, covers_host, covers_method, covers_path }: A
   const host = covers_host ? `, h = for the session (${plain(covers_host)})` : "";
   const path = covers_path ? `, p = for the session (${plain(covers_path)})` : "";
   const method = covers_method ? `, m = for the session (${plain(covers_method)})` : "";
-  const wide = [covers_path && "ap", covers_method && "am", covers_host && "ah"].filter(Boolean).join(", ");
-  const always = covers
-    ? `, a = always, as s by a rule${wide && ` (${wide}: as ${wide.replaceAll("a", "")})`}`
+  const wider = [covers_path && "p", covers_method && "m", covers_host && "h"].filter(Boolean);
+  const alwaysWider = wider.length > 0
+    ? ` (${wider.map((letter) => `a${letter}`).join(", ")}: as ${wider.join(", ")})`
     : "";
+  const always = covers ? `, a = always, as s by a rule${alwaysWider}` : "";
   return `allow? y = once, s = for the session${session}${path}${method}${host}${always}, n = no`;
 }
 
