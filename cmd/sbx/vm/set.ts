@@ -1,5 +1,5 @@
 import type { SetRequest, VmInfo, VmSummary } from "../../../lib/client/api/mod.ts";
-import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -8,6 +8,7 @@ import { usageError } from "../output.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
 import { CREDENTIAL_OPTION, credentialsOf, DISK_OPTION, diskOf, formatRam, sizeOf } from "./new_vm.ts";
 
+/** Size and image of a VM from its next start. */
 function changed(
   { cpus, ram_mb, disk, image_reference, profile_id }: VmSummary,
   change: SetRequest,
@@ -58,27 +59,7 @@ export const command: Command = {
     "sbx set dev --credential anthropic=work",
   ],
   async run(args) {
-    const { cpus, ram_mb } = sizeOf(args);
-    const undo = args.has("undo-image");
-    if (undo && args.has("image")) throw usageError(command, "give one of --image and --undo-image");
-    const credentials: SetRequest["credentials"] = {
-      ...Object.fromEntries(args.list("undo-credential").map((provider) => [provider, null])),
-      ...credentialsOf(args).credentials,
-    };
-    const both = args.list("undo-credential").find((provider) => credentials[provider] !== null);
-    if (both !== undefined) {
-      throw usageError(command, `give one of --credential and --undo-credential for ${both}`);
-    }
-    const hasKeys = Object.keys(credentials).length > 0;
-    const json: SetRequest = {
-      ...{ cpus, ram_mb, disk_gb: diskOf(args) },
-      ...undo && { undo_image: true },
-      ...hasKeys && { credentials },
-    };
-    const isNothing = Object.values(json).every((value) => value === undefined) && !args.has("image");
-    if (isNothing) {
-      throw usageError(command, "nothing to change: give --cpus, --ram, --disk, --image or --credential");
-    }
+    const json = requestOf(args);
     const client = await connect();
     const path = `/vms/${segment(args.words[0])}`;
     const { arch, available_actions } = await client.json<VmInfo>("GET", `${path}/info`);
@@ -89,10 +70,9 @@ export const command: Command = {
     const vm = await client.json<VmSummary>("POST", `${path}/set`, { json });
     if (args.has("json")) await printJson(vm);
     else {
-      if (hasKeys) await print(`${vm.name}: ${formatKeys(credentials)}`);
-      if (
-        Object.keys(json).some((key) => key !== "credentials" && json[key as keyof SetRequest] !== undefined)
-      ) {
+      const { credentials, ...others } = json;
+      if (credentials) await print(`${vm.name}: ${formatKeys(credentials)}`);
+      if (Object.values(others).some((value) => value !== undefined)) {
         await print(`${vm.name}: ${changed(vm, json).join(", ")} from its next start: sbx start ${vm.name}`);
       }
     }
@@ -102,3 +82,30 @@ export const command: Command = {
     return 0;
   },
 };
+
+/** The changes that a call names, but for the image: it is pulled first. @throws {SbxError} `usage.invalid` */
+function requestOf(args: Arguments): SetRequest {
+  const hasUndo = args.has("undo-image");
+  if (hasUndo && args.has("image")) throw usageError(command, "give one of --image and --undo-image");
+  const undone = args.list("undo-credential");
+  const credentials: NonNullable<SetRequest["credentials"]> = {
+    ...Object.fromEntries(undone.map((provider) => [provider, null])),
+    ...credentialsOf(args).credentials,
+  };
+  const both = undone.find((provider) => credentials[provider] !== null);
+  if (both !== undefined) {
+    throw usageError(command, `give one of --credential and --undo-credential for ${both}`);
+  }
+  const { cpus, ram_mb } = sizeOf(args);
+  const request: SetRequest = {
+    cpus,
+    ram_mb,
+    disk_gb: diskOf(args),
+    ...hasUndo && { undo_image: true },
+    ...Object.keys(credentials).length > 0 && { credentials },
+  };
+  if (Object.values(request).every((value) => value === undefined) && !args.has("image")) {
+    throw usageError(command, "nothing to change: give --cpus, --ram, --disk, --image or --credential");
+  }
+  return request;
+}
