@@ -4,13 +4,12 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Arch } from "../../base/arch/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
-import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { formatBytes, type ProgressSink } from "../../base/progress/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
-import { backgroundInterval } from "../../base/time/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
-import { blobPath, diskBytes, layersDir, type Reference } from "../../release/environment/mod.ts";
+import { blobPath, layersDir, type Reference } from "../../release/environment/mod.ts";
 import {
   type AttachedSignature,
   CLAIMS_MAX,
@@ -21,8 +20,9 @@ import {
   type Signers,
   type VerifiedSignature,
 } from "./signature.ts";
-import { archNames } from "../image/mod.ts";
-import { requireTools, run, runText } from "../image/mod.ts";
+import { archNames, requireTools, run, runText } from "../image/mod.ts";
+import { download } from "./download.ts";
+import { invalid, noRoom, platformName, PLATFORMS_SHOWN, pullError, tooLong } from "./pull_error.ts";
 
 /** Most `bytes` of a manifest, and of a configuration. */
 export const MANIFEST_MAX = 4 * 1024 ** 2, CONFIG_MAX = 8 * 1024 ** 2;
@@ -32,8 +32,6 @@ export const LAYERS_MAX = 256, DOWNLOAD_MAX = 32 * 1024 ** 3;
 export const SPARE_BYTES = 256 * 1024 ** 2;
 /** `bytes` that a download may be larger than its manifest says: blocks of the disk, and manifests. */
 const SLACK_BYTES = 64 * 1024 ** 2;
-/** Time between two looks at the progress of a download, in `ms`. */
-const LOOK_MS = 300;
 /** Where containers' tools look for the rules of signatures. */
 const POLICIES = [".config/containers/policy.json", "/etc/containers/policy.json"];
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])(:\d+)?$/;
@@ -200,41 +198,35 @@ export class Puller {
     const signatures = signaturesIn(data);
     if (signatures.length === 0) return [];
     const dir = await Deno.makeTempDir({ dir: this.#work, prefix: "signatures-" });
-    const stop = new AbortController();
-    const look = async () => {
-      if (await diskBytes(this.#work) - before > SIGNATURES_BYTES) {
-        stop.abort(signatureError(reference, scope, "its signatures are larger than their manifest says"));
-      }
+    const tooLarge = () =>
+      signatureError(reference, scope, "its signatures are larger than their manifest says");
+    const check = (arrived: number) => Promise.resolve(arrived > SIGNATURES_BYTES ? tooLarge() : undefined);
+    const read = async ({ digest, signature }: { digest: string; signature: Uint8Array }) => {
+      const path = join(dir, hexOf(digest));
+      const { size } = await Deno.stat(path);
+      if (size > CLAIMS_MAX) throw signatureError(reference, scope, "its signatures are too large");
+      const claims = await Deno.readFile(path);
+      if (digestOf(claims) !== digest) throw signatureError(reference, scope, "its signatures are damaged");
+      return { claims, signature };
     };
-    const before = await diskBytes(this.#work);
-    const timer = backgroundInterval(() => void look().catch(ignore("looked at again")), LOOK_MS);
     try {
-      await this.#skopeo(
-        reference,
-        `downloading the signatures of ${reference.canonical}`,
-        [
-          "copy",
-          "--quiet",
-          ...this.#sourceOptions(reference, "src-"),
-          `docker://${reference.repository}@${found.digest}`,
-          `dir:${dir}`,
-        ],
-        stop.signal,
-        ["--insecure-policy"],
-      );
-      const read = async ({ digest, signature }: { digest: string; signature: Uint8Array }) => {
-        const path = join(dir, hexOf(digest));
-        const { size } = await Deno.stat(path);
-        if (size > CLAIMS_MAX) throw signatureError(reference, scope, "its signatures are too large");
-        const claims = await Deno.readFile(path);
-        if (digestOf(claims) !== digest) throw signatureError(reference, scope, "its signatures are damaged");
-        return { claims, signature };
-      };
-      return await Promise.all(signatures.map(read));
-    } catch (error) {
-      throw stop.signal.aborted ? stop.signal.reason : error;
+      return await download(this.#work, check, async (stop) => {
+        await this.#skopeo(
+          reference,
+          `downloading the signatures of ${reference.canonical}`,
+          [
+            "copy",
+            "--quiet",
+            ...this.#sourceOptions(reference, "src-"),
+            `docker://${reference.repository}@${found.digest}`,
+            `dir:${dir}`,
+          ],
+          stop,
+          ["--insecure-policy"],
+        );
+        return await Promise.all(signatures.map(read));
+      });
     } finally {
-      clearInterval(timer);
       await Deno.remove(dir, { recursive: true });
     }
   }
@@ -262,26 +254,18 @@ export class Puller {
       ? `docker://${reference.repository}@${image.digest}`
       : reference.source;
     await Deno.mkdir(join(layersDir(this.#home), "sha256"), { recursive: true, mode: 0o700 });
-    const before = await diskBytes(this.#work);
     // The layers of an archive may be there twice: unpacked with it, and as copies.
     const max = image ? bytes + SLACK_BYTES : 2 * DOWNLOAD_MAX;
-    const stop = new AbortController();
     let seen = 0;
-    const look = async () => {
-      const arrived = await diskBytes(this.#work) - before;
+    const check = async (arrived: number) => {
+      if (arrived > max) return tooLong(reference, max);
       const free = await freeBytes(this.#work);
-      if (arrived > max) stop.abort(tooLong(reference, max));
-      else if (free < SPARE_BYTES / 2) stop.abort(noRoom(this.#work, free, SPARE_BYTES));
+      if (free < SPARE_BYTES / 2) return noRoom(this.#work, free, SPARE_BYTES);
       const now = Math.min(bytes, arrived);
       if (now > seen) progress.advance(now - seen);
       seen = Math.max(seen, now);
     };
-    const timer = backgroundInterval(() => {
-      look().catch(ignore("progress is shown at the next look"));
-    }, LOOK_MS);
-    let copied: Pick<FoundImage, "config" | "layers">;
-    let digest: string;
-    try {
+    const { digest, copied } = await download(this.#work, check, async (stop) => {
       await this.#skopeo(reference, `pulling ${reference.canonical}`, [
         "copy",
         "--quiet",
@@ -291,17 +275,14 @@ export class Puller {
         "--dest-oci-accept-uncompressed-layers",
         source,
         `oci:${oci}:image`,
-      ], stop.signal);
-      [{ digest }] = Index.parse(parseJson(await Deno.readTextFile(join(oci, "index.json")))).manifests;
+      ], stop);
+      const index = parseJson(await Deno.readTextFile(join(oci, "index.json")));
+      const [{ digest }] = Index.parse(index).manifests;
       const path = join(blobs, hexOf(digest));
-      copied = this.#checked(parseJson(await Deno.readTextFile(path)), reference);
+      const copied = this.#checked(parseJson(await Deno.readTextFile(path)), reference);
       await Deno.remove(path);
-    } catch (error) {
-      throw stop.signal.aborted ? stop.signal.reason : error;
-    } finally {
-      clearInterval(timer);
-      await this.#keep(blobs);
-    }
+      return { digest, copied };
+    }).finally(() => this.#keep(blobs));
     if (!image) return { digest, ...copied };
     // Docker's manifest becomes an OCI one: its digest changes, the digests of its parts do not.
     const same = (a: FoundImage["layers"], b: FoundImage["layers"]) =>
@@ -461,34 +442,6 @@ function parsed(reference: Reference, bytes: Uint8Array): unknown {
   }
 }
 
-/** Most platforms of an image that an error names. */
-const PLATFORMS_SHOWN = 20;
-
-/** A platform in an error, on one line. */
-function platformName(os: string, architecture: string): string {
-  return `${os}/${architecture}`.replaceAll(/[^\w./-]/g, "?").slice(0, 40);
-}
-
-function tooLong({ canonical }: Reference, max: number): SbxError {
-  return new SbxError(
-    "environment.layer.too_large",
-    `${canonical} was refused: its download has more than ${
-      formatBytes(max)
-    }, which is more than its manifest says`,
-    { hint: "the registry, or something on the way to it, is not to be trusted" },
-  );
-}
-
-const ROOM_HINT = "free some space: sbx image gc removes images and layers that no VM uses";
-
-function noRoom(dir: string, free: number, needed: number): SbxError {
-  return new SbxError(
-    "disk.full",
-    `${dir} has ${formatBytes(free)} free, and the download needs ${formatBytes(needed)}`,
-    { hint: ROOM_HINT },
-  );
-}
-
 /** The machine's own rules for signatures, if it has any. */
 async function policyOptions(): Promise<string[]> {
   const home = Deno.env.get("HOME") ?? "/root";
@@ -496,51 +449,4 @@ async function policyOptions(): Promise<string[]> {
     if (await ifFound(Deno.stat(path.startsWith("/") ? path : join(home, path)))) return [];
   }
   return ["--insecure-policy"];
-}
-
-/** The error of skopeo's own words. */
-export function pullError(
-  { canonical, registry }: Pick<Reference, "canonical" | "registry">,
-  doing: string,
-  output: string,
-): SbxError {
-  const line = output.trim().split("\n").at(-1) ?? "";
-  const quoted = /msg="((?:[^"\\]|\\.)*)"/.exec(line)?.[1].replace(/\\(.)/g, "$1") ?? line;
-  const said = quoted.replace(/^Error parsing image name "[^"]*": /, "").replaceAll(/\s+/g, " ")
-    .slice(0, 400);
-  if (/no space left on device|disk quota exceeded/i.test(said)) {
-    return new SbxError("disk.full", `${doing}: no space left on the disk`, {
-      cause: output,
-      hint: ROOM_HINT,
-    });
-  }
-  if (/unauthorized|authentication required|denied/i.test(said)) {
-    return new SbxError(
-      "environment.unauthorized",
-      `${registry ?? canonical} refused ${canonical}: ${said}`,
-      {
-        cause: output,
-        hint: `docker login ${
-          registry ?? ""
-        } stores a login that sbx uses; a missing image is refused like a private one`,
-      },
-    );
-  }
-  if (/manifest unknown|name unknown|not found|no such file|no image found/i.test(said)) {
-    return new SbxError("environment.not_found", `there is no image ${canonical}: ${said}`, {
-      cause: output,
-      hint: "check its name and tag",
-    });
-  }
-  return new SbxError("environment.pull_failed", `${doing} failed: ${said}`, {
-    cause: output,
-    hint: "check that the registry can be reached from this machine, and try again: finished layers are kept",
-  });
-}
-
-function invalid({ canonical }: Reference, reason: string, cause?: unknown): never {
-  throw new SbxError("environment.manifest.invalid", `${canonical} was refused: ${reason}`, {
-    cause,
-    hint: "take an image from a publisher that you trust, or make it again with a current tool",
-  });
 }

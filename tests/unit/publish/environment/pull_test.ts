@@ -11,7 +11,7 @@ import {
   listEnvironments,
   parseReference,
 } from "../../../../lib/release/environment/mod.ts";
-import { pullError } from "../../../../lib/publish/environment/pull.ts";
+import { pullError } from "../../../../lib/publish/environment/pull_error.ts";
 import { type ImageParts, succeed, writeImage } from "../../../helper/oci.ts";
 import type { TarFile } from "../../../helper/tar.ts";
 
