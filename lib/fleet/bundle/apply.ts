@@ -14,7 +14,8 @@ import {
   verifyManifest,
 } from "../../release/mod.ts";
 import { parseToml, stringifyToml } from "../../base/toml/mod.ts";
-import { type BundleFiles, CORP_NAME, entryOf, openBundle } from "./document.ts";
+import { type BundleFiles, CORP_NAME } from "./document.ts";
+import { entryOf, openBundle } from "./verify.ts";
 import { bundlePaths } from "./paths.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { PRIORITY_DEFAULT } from "../../policy/mod.ts";

@@ -7,23 +7,7 @@ import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { decodeUtf8 } from "../../base/text/mod.ts";
-import {
-  BUNDLE_BYTES_MAX,
-  BUNDLE_FILES_MAX,
-  type BundleEntry,
-  type ChannelManifest,
-  digestBytes,
-  type Fetch,
-  fetchRecords,
-  MANIFEST_BYTES_MAX,
-  type ManifestRecord,
-  nameOfRelease,
-  type ReleaseKeys,
-  requireDigests,
-  resolveReleaseUrl,
-  selectRecord,
-  verifyManifest,
-} from "../../release/mod.ts";
+import { BUNDLE_BYTES_MAX, BUNDLE_FILES_MAX } from "../../release/mod.ts";
 
 /** The one file that every bundle has. */
 export const CORP_NAME = "corp.toml";
@@ -41,6 +25,11 @@ const BundleDocument = z.strictObject({
   ),
 });
 
+/** Depth of a bundle's JSON, with room: it has one object in another. */
+const DEPTH_MAX = 4;
+/** Characters of a problem that an error quotes: it may repeat a path of the document. */
+const PROBLEM_CHARS = 300;
+
 /** Texts of the files of a bundle, by path. */
 export type BundleFiles = Record<string, string>;
 
@@ -50,14 +39,14 @@ export function parseBundle(bytes: Uint8Array, source: string): BundleFiles {
   if (text === undefined) throw invalid(source, `it is not UTF-8 of at most ${BUNDLE_BYTES_MAX} bytes`);
   let value: unknown;
   try {
-    value = parseJson(text, 4);
+    value = parseJson(text, DEPTH_MAX);
   } catch (cause) {
     throw invalid(source, "it is not JSON", cause);
   }
   const parsed = BundleDocument.safeParse(value);
   if (parsed.success) return parsed.data.files;
   const [issue] = parsed.error.issues;
-  throw invalid(source, `${issue.path.join(".") || "document"}: ${issue.message}`.slice(0, 300));
+  throw invalid(source, `${issue.path.join(".") || "document"}: ${issue.message}`.slice(0, PROBLEM_CHARS));
 }
 
 /** Packs the files of a folder. @throws {SbxError} `bundle.invalid` */
@@ -99,59 +88,4 @@ function invalid(source: string, problem: string, cause?: unknown): SbxError {
     cause,
     hint: "a bundle is a folder with corp.toml and the rules and packs that it names",
   });
-}
-
-// Bundles of a release graph, verified from the index down (docs/design/contracts/10-release.md §10).
-
-/** A bundle whose release was verified. */
-export interface VerifiedBundle {
-  record: ManifestRecord;
-  manifest: ChannelManifest;
-  entry: BundleEntry;
-  files: BundleFiles;
-}
-
-/** Location of a bundle, and the keys that verify it. */
-export interface BundlePlace {
-  index: URL;
-  channel: string;
-  keys: ReleaseKeys;
-  fetch: Fetch;
-  /** absent: the one that machines of the last stage get */
-  version?: string;
-}
-
-/** Fetches and verifies a bundle; nothing is remembered or installed. @throws {SbxError} `release.…`, `bundle.…` */
-export async function verifyBundle(
-  { index, channel, keys, fetch, version }: BundlePlace,
-): Promise<VerifiedBundle> {
-  const { records } = await fetchRecords(index, channel, keys, fetch);
-  const record = version === undefined
-    ? selectRecord(channel, records)
-    : records.find((each) => each.version === version);
-  if (!record) {
-    throw new SbxError("release.not_found", `there is no ${nameOfRelease(version!, channel)}`, {
-      hint: `its releases: ${records.map((each) => each.version).join(", ") || "none"}`,
-    });
-  }
-  const bytes = await fetch(resolveReleaseUrl(index, record.url), MANIFEST_BYTES_MAX);
-  const manifest = verifyManifest(bytes, record, channel, keys.hmac);
-  const entry = entryOf(manifest);
-  const content = await fetch(resolveReleaseUrl(index, entry.url), BUNDLE_BYTES_MAX);
-  return { record, manifest, entry, files: openBundle(content, entry) };
-}
-
-/** The bundle of a release. @throws {SbxError} `bundle.missing` */
-export function entryOf({ bundles, version, channel }: ChannelManifest): BundleEntry {
-  const [entry] = bundles ?? [];
-  if (entry) return entry;
-  throw new SbxError("bundle.missing", `${nameOfRelease(version, channel)} has no bundle`, {
-    hint: "sbx-admin release add DIR VERSION --bundle FOLDER puts one into a release",
-  });
-}
-
-/** Opens the bytes of a bundle. @throws {SbxError} `release.mismatch`, `bundle.invalid` */
-export function openBundle(bytes: Uint8Array, entry: BundleEntry): BundleFiles {
-  requireDigests(digestBytes(bytes), entry, `the bundle ${entry.name}`);
-  return parseBundle(bytes, entry.name);
 }

@@ -11,13 +11,6 @@ export {
   readBundleStatus,
   writeFiles,
 } from "./apply.ts";
-export {
-  type BundleFiles,
-  type BundlePlace,
-  CORP_NAME,
-  packBundle,
-  parseBundle,
-  type VerifiedBundle,
-  verifyBundle,
-} from "./document.ts";
+export { type BundleFiles, CORP_NAME, packBundle, parseBundle } from "./document.ts";
 export { type BundleUpdate, updateBundle } from "./update.ts";
+export { type BundlePlace, type VerifiedBundle, verifyBundle } from "./verify.ts";

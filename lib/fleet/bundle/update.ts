@@ -33,7 +33,7 @@ import {
   writeStatus,
 } from "./apply.ts";
 import { bundlePaths } from "./paths.ts";
-import { entryOf, openBundle } from "./document.ts";
+import { entryOf, openBundle } from "./verify.ts";
 
 /** Longest wait for another program that updates, in `ms`. */
 const LOCK_MS = 60_000;
