@@ -184,9 +184,10 @@ export class StoreLog {
   async #append(path: string, entries: readonly NewEntry[]): Promise<void> {
     const key = await this.#signingKey();
     const at = new Date().toISOString();
-    let number = this.#tree.size, text = "";
-    for (const entry of entries) {
-      const whole = LogEntry.parse({ schema: "sbx.fleet-log.v1", number: ++number, at, ...entry });
+    let text = "";
+    for (const [index, entry] of entries.entries()) {
+      const number = this.#tree.size + index + 1;
+      const whole = LogEntry.parse({ schema: "sbx.fleet-log.v1", number, at, ...entry });
       text += await signText(key, FLEET_LOG_TYPE, canonicalJson(whole));
     }
     using file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
@@ -265,32 +266,42 @@ export async function readLog(
   if (!key) return { entries, tree, problems: ["the key of the log is missing"] };
   const lines = text.split("\n");
   for (const [at, line] of lines.slice(0, -1).entries()) {
-    try {
-      const signed = await openSigned(new TextEncoder().encode(`${line}\n`), [key], "the entry");
-      const entry = LogEntry.parse(JSON.parse(signed.text));
-      if (signed.type !== FLEET_LOG_TYPE || !signed.key.trusted || entry.number !== at + 1) throw new Error();
-      tree.push(signed.text);
-      entries.push(entry);
-    } catch {
-      return {
-        entries,
-        tree,
-        key,
-        problems: [`line ${at + 1} is not the entry that the store signed there`],
-      };
+    const signed = await openText(`${line}\n`, key, "the entry");
+    const entry = signed === undefined ? undefined : LogEntry.safeParse(jsonOf(signed)).data;
+    if (signed === undefined || entry?.number !== at + 1) {
+      const problems = [`line ${at + 1} is not the entry that the store signed there`];
+      return { entries, tree, key, problems };
     }
+    tree.push(signed);
+    entries.push(entry);
   }
   return { entries, tree, key, problems: [] };
 }
 
+/** The text in an envelope of a log; `undefined` if it is damaged, of another kind, or not signed by the key. */
+async function openText(envelope: string, key: PublicKey, what: string): Promise<string | undefined> {
+  try {
+    const { type, text, key: signer } = await openSigned(new TextEncoder().encode(envelope), [key], what);
+    return type === FLEET_LOG_TYPE && signer.trusted ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Opens a signed head. @throws {SbxError} `fleet.log.invalid` */
 export async function openHead(envelope: string, key: PublicKey): Promise<LogHead> {
-  try {
-    const bytes = new TextEncoder().encode(envelope);
-    const { type, text, key: signer } = await openSigned(bytes, [key], "the head of the log");
-    if (type === FLEET_LOG_TYPE && signer.trusted) return LogHead.parse(JSON.parse(text));
-  } catch (cause) {
-    throw new SbxError("fleet.log.invalid", "the head of the log is not signed by its store", { cause });
-  }
-  throw new SbxError("fleet.log.invalid", "the head of the log is not signed by its store");
+  const text = await openText(envelope, key, "the head of the log");
+  const head = text === undefined ? undefined : LogHead.safeParse(jsonOf(text)).data;
+  if (head) return head;
+  throw new SbxError("fleet.log.invalid", "the head of the log is not signed by its store", {
+    hint: "an administrator checks the store: sbx-admin fleet verify DIR",
+  });
 }

@@ -1,7 +1,14 @@
 /** The log of a store: machines in it, and states that machines keep as witnesses. */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { isConsistent, readWitness, StoreLog, Tree, witnessPath } from "../../../lib/fleet/log/mod.ts";
+import {
+  isConsistent,
+  openHead,
+  readWitness,
+  StoreLog,
+  Tree,
+  witnessPath,
+} from "../../../lib/fleet/log/mod.ts";
 import { FleetMachine, fleetPaths, openTarget } from "../../../lib/fleet/machine/mod.ts";
 import { checkFleet, endMachine, findMachine } from "../../../lib/fleet/receive/mod.ts";
 import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
@@ -148,6 +155,34 @@ Deno.test("a machine that is taken out of a store is named, by the log and by ma
   const evidence = (await readWitness(folderOf(fleet, one)))!;
   assertEquals([evidence.size, evidence.root], [seen.size, seen.root]);
   assertNotEquals(evidence.problem!.head, evidence.head);
+});
+
+Deno.test("only the head that a store signed is taken for its state, and a refusal says what to do", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const log = StoreLog.of(`${dir}/store`);
+    await log.append({ kind: "ended", machine_id: "a".repeat(64), end: "retired" });
+    const { size, root, signed } = await log.signedAnswer({ size: 0, root: "" });
+    const { head, key } = signed!;
+    const opened = await openHead(head, key);
+    assertEquals([opened.size, opened.root], [size, root]);
+    const { key: other } = (await StoreLog.of(`${dir}/other`).signedAnswer({ size: 0, root: "" })).signed!;
+    const [entry] = (await Deno.readTextFile(`${dir}/store/log/entries.jsonl`)).split(/(?<=\n)/);
+    const cases = {
+      "another key": [head, other],
+      "no envelope": ["{}", key],
+      "an entry": [entry, key],
+    } as const;
+    for (const [name, [envelope, by]] of Object.entries(cases)) {
+      const { code, hint } = await assertRejects(() => openHead(envelope, by), SbxError, undefined, name);
+      assertEquals([code, hint], [
+        "fleet.log.invalid",
+        "an administrator checks the store: sbx-admin fleet verify DIR",
+      ]);
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 });
 
 Deno.test("a file that was put in, changed or removed beside the log is named", async () => {
