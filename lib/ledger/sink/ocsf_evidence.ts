@@ -88,8 +88,8 @@ function sourceOf({ common, vm_name }: Subject): Fields {
 
 /** Objects of each family, from the fields that may leave the machine. */
 const ARTIFACTS: Partial<Record<string, (subject: Fields, record: Subject) => Fields>> = {
-  http: ({ method, scheme, host, port, path, bytes, status }) => ({
-    ...endpointOf(host, port, scheme),
+  http: ({ method, scheme, host, port, path, bytes, status, address }) => ({
+    ...endpointOf(host, port, scheme, address),
     http_request: clean({
       http_method: method,
       length: bytes,
@@ -130,10 +130,12 @@ const ARTIFACTS: Partial<Record<string, (subject: Fields, record: Subject) => Fi
   credential: ({ host }) => endpointOf(host),
 };
 
-function endpointOf(host: unknown, port?: unknown, svc_name?: unknown): Fields {
+/** @param address of a host that has a name */
+function endpointOf(host: unknown, port?: unknown, svc_name?: unknown, address?: unknown): Fields {
   if (host === undefined || host === "") return {};
   const name = String(host);
-  return { dst_endpoint: clean({ [isAddress(name) ? "ip" : "hostname"]: name, port, svc_name }) };
+  const names = isAddress(name) ? { ip: name } : { hostname: name, ip: address };
+  return { dst_endpoint: clean({ ...names, port, svc_name }) };
 }
 
 function inBrackets(host: string): string {

@@ -162,6 +162,19 @@ Deno.test("OCSF: a finding names VM, user, host, program and trace of its event,
   });
 });
 
+Deno.test("OCSF: a finding about an answered request has the name and the address of its host", () => {
+  const event = http("a.example");
+  const response = { status: 200, address: "203.0.113.9", headers: { cookie: ["hidden"] } };
+  const { observables, evidences: [{ dst_endpoint, http_response }] } = ocsf({
+    ...event,
+    http: { ...event.http, response },
+  });
+  assertEquals(dst_endpoint, { hostname: "a.example", ip: "203.0.113.9", port: 443, svc_name: "https" });
+  assertEquals(http_response, { code: 200 });
+  const found = observables.filter(({ type }: Parsed) => type === "IP Address");
+  assertEquals(found.map(({ value }: Parsed) => value), ["203.0.113.9"]);
+});
+
 Deno.test("OCSF: a finding about a process in a container has the container", () => {
   const id = "a".repeat(64);
   const of = (container: object) => ocsf(http("a.example", { process: { ...CURL, container } as never }));
