@@ -7,6 +7,7 @@ import type { DbEvent } from "../../../lib/event/mod.ts";
 import { openCa } from "../../../lib/network/ca/mod.ts";
 import { type DatabaseWorld, databaseWorld, DB_HOST } from "../../helper/database.ts";
 import type { TestNetOptions } from "../../helper/net.ts";
+import { httpResponse } from "../../helper/gate.ts";
 import { RedisServer } from "../../helper/redis.ts";
 
 const PASSWORD = "correct-horse-battery";
@@ -164,6 +165,8 @@ Deno.test("Redis", async (t) => {
       new Set(statements(world).map(({ user }) => user || "default")),
       new Set(["app", "reader", "default"]),
     );
+    const [connection] = world.net.gate.entries.filter(({ event: { http } }) => http);
+    assertEquals(httpResponse(connection).address, "127.0.0.1");
     const record = JSON.stringify(world.net.gate.entries);
     assert(!record.includes(PASSWORD));
     // Revoking one user's ends its connections, and no other one's.
