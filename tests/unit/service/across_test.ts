@@ -226,6 +226,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     const { findings } = await get("/sessions/findings?severity=medium");
     assertEquals(findings.map((each: { finding_id: string }) => each.finding_id), ["f7", "f8", "f9"]);
     assertEquals(asked.length, 3);
+    assertEquals((await get("/sessions/events?address=192.0.2.7")).events, []);
     const newest = await get("/sessions/events?order=newest&limit=2");
     assertEquals(commands(newest.events), ["a 9", "b 8"]);
     const counted = await get("/sessions/events/counts?step=1000&vm=b");
