@@ -3,13 +3,14 @@ import { mount, unmount } from "../../../ffi/libc/machine.ts";
 import { openIn } from "../../../ffi/libc/beneath.ts";
 import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
 import { mountsOf } from "../../../lib/machine/guest/mounts/mod.ts";
-import { CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../../lib/machine/guest/wire/mod.ts";
+import {
+  CA_PATH,
+  CONTAINER_APT_PATH,
+  CONTAINER_FILES,
+  CONTAINER_VARIABLES,
+  TRUST_BUNDLES,
+} from "../../../lib/machine/guest/wire/mod.ts";
 
-/**
- * The bundle of the guest in a container. Its /dev is a file system of its own, so that the mount leaves no file behind in the
- * container's layer.
- */
-const BUNDLE = "/dev/sbx-ca.crt";
 /** Folder of a lower layer for each container. */
 const LAYERS = "/run/sbx/containers";
 /** Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted. */
@@ -38,7 +39,10 @@ export async function trustContainer(
   const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
   if (hasOwnDev && spec.process) {
     const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
-    spec.mounts!.push({ destination: BUNDLE, type: "bind", source: from.bundle, options });
+    const files = { [CONTAINER_FILES.bundle]: from.bundle, [CONTAINER_FILES.apt]: CONTAINER_APT_PATH };
+    for (const [destination, source] of Object.entries(files)) {
+      spec.mounts!.push({ destination, type: "bind", source, options });
+    }
     addVariables(spec.process);
     writeOver(path, spec);
   }
@@ -57,8 +61,8 @@ export function trustProcess(path: string): void {
 /** The image's own values stay. */
 function addVariables(process: Process): void {
   const env = process.env ??= [];
-  for (const name of TRUST_VARIABLES) {
-    if (!env.some((each) => each.startsWith(`${name}=`))) env.push(`${name}=${BUNDLE}`);
+  for (const [name, value] of CONTAINER_VARIABLES) {
+    if (!env.some((each) => each.startsWith(`${name}=`))) env.push(`${name}=${value}`);
   }
 }
 
@@ -84,11 +88,27 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
   if (!isChanged || options === undefined) return Deno.removeSync(layer, { recursive: true });
   unmount(place);
   try {
-    mount("overlay", place, options);
+    mountAgain(place, options);
   } catch (error) {
-    mount("overlay", place, overlay);
+    mountAgain(place, overlay);
     throw error;
   }
+}
+
+/**
+ * Mounts an overlay whose container has not run yet. podman has volatile ones for containers of `run --rm`: the kernel leaves a mark that
+ * forbids another mount, until it is removed (Documentation/filesystems/overlayfs.rst, "Volatile mount").
+ */
+function mountAgain(place: string, options: string): void {
+  const mark = volatileMark(options);
+  if (mark !== undefined && exists(mark)) Deno.removeSync(mark, { recursive: true });
+  mount("overlay", place, options);
+}
+
+/** Where the kernel has its mark if an overlay is volatile, which kernels write as `volatile` and as `fsync=volatile`. */
+export function volatileMark(options: string): string | undefined {
+  const work = /(?:^|,)workdir=([^,]+)/.exec(options)?.[1];
+  return work?.startsWith("/") ? `${work}/work/incompat/volatile` : undefined;
 }
 
 /**
@@ -140,7 +160,7 @@ export function overlayAt(place: string, mountinfo: string): string | undefined 
   // Of folders with odd names, and of folders relative to one of the engine, the kernel does not say enough.
   if (/\\/.test(options)) return undefined;
   return options.split(",").filter((each) =>
-    /^(lowerdir|upperdir|workdir|index|metacopy|userxattr)\b/.test(each)
+    /^(lowerdir|upperdir|workdir|index|metacopy|userxattr|volatile|fsync)\b/.test(each)
   ).join();
 }
 

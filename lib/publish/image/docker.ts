@@ -1,9 +1,7 @@
-/** Docker in a guest: its engine on demand, and containers that trust the host's CA. */
-import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+/** Engines of containers in a guest: Docker's on demand, and containers of each that trust the host's CA. */
+import { CONTAINER_FILES, LAYER_PATH, RUNTIMES_PATH } from "../../machine/guest/wire/mod.ts";
 
 const BIN = `${LAYER_PATH}/bin`;
-/** Folder that is first in the engine's PATH. */
-export const RUNTIMES_PATH = `${LAYER_PATH}/runtimes`;
 /** OCI runtimes that engines look for. */
 export const RUNTIMES = ["runc", "crun"];
 
@@ -58,9 +56,13 @@ for (;;) {
 }
 `;
 
+/** apt's configuration in containers (CONTAINER_FILES): an image may have no bundle, where apt would look for one. */
+export const CONTAINER_APT = `Acquire::https::CAInfo "${CONTAINER_FILES.bundle}";\n`;
+
 /**
  * A runtime in front of the one with the same name: containers, steps of builds and programs that join a container get the CA
- * first. Whatever fails there, the container starts without.
+ * first. Docker finds it by PATH, podman and buildah by a configuration that init writes (`runtimes`).
+ * Whatever fails there, the container starts without.
  */
 export const RUNTIME = `#!${BIN}/sh
 name=\${0##*/}
@@ -83,7 +85,7 @@ case $verb in
 esac
 [ -z "$path" ] || ${BIN}/deno run -A --no-config --no-lock --no-remote --no-npm --quiet ${LAYER_PATH}/sbx-container.js $verb "$path" || :
 IFS=:
-for folder in $PATH; do
+for folder in $PATH:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin; do
   [ "$folder" = ${RUNTIMES_PATH} ] || [ ! -x "$folder/$name" ] || exec "$folder/$name" "$@"
 done
 echo "$name is not installed" >&2

@@ -6,9 +6,15 @@ import { Buffer } from "node:buffer";
 import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
-import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import {
+  COMMANDS,
+  COMMANDS_PATH,
+  CONTAINER_APT_PATH,
+  LAYER_PATH,
+  RUNTIMES_PATH,
+} from "../../machine/guest/wire/mod.ts";
 import { CONFLICTS } from "./conflicts.ts";
-import { DOCKER, DOCKER_PATH, RUNTIME, RUNTIMES, RUNTIMES_PATH } from "./docker.ts";
+import { CONTAINER_APT, DOCKER, DOCKER_PATH, RUNTIME, RUNTIMES } from "./docker.ts";
 import { run, runText, throwIfInterrupted } from "./command.ts";
 import { GUEST_PROGRAMS } from "./guest.ts";
 import { KEEPER } from "./keeper.ts";
@@ -244,6 +250,7 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
   await text("sbx-keeper", KEEPER, 0o755);
   await text(basename(DOCKER_PATH), DOCKER, 0o755);
   for (const name of RUNTIMES) await text(`${basename(RUNTIMES_PATH)}/${name}`, RUNTIME, 0o755);
+  await text(basename(CONTAINER_APT_PATH), CONTAINER_APT);
   await text("net.nft", RULES);
   await text(basename(FORWARD_RULES_PATH), FORWARD_RULES);
   await text(basename(NAME_SERVICES), NAMES);

@@ -55,6 +55,21 @@ export const TRUST_VARIABLES = [
   "DENO_CERT",
 ] as const;
 
+/** OCI runtimes that put the CA into a container, in front of the ones with the same names (lib/publish/image/docker.ts). */
+export const RUNTIMES_PATH = `${LAYER_PATH}/runtimes`;
+/**
+ * Files of the guest in a container: its bundle, and apt's configuration that names it, for an image without a bundle. A container's
+ * /dev is a file system of its own, so that the mounts leave no file behind in its layer.
+ */
+export const CONTAINER_FILES = { bundle: "/dev/sbx-ca.crt", apt: "/dev/sbx-apt.conf" } as const;
+/** Where the guest has apt's configuration for containers. */
+export const CONTAINER_APT_PATH = `${LAYER_PATH}/container-apt.conf`;
+/** Variables of containers: the guest's, and the one of Alpine's apk, which an image without a bundle needs. */
+export const CONTAINER_VARIABLES: readonly [name: string, value: string][] = [
+  ...[...TRUST_VARIABLES, "SSL_CA_CERT_FILE"].map((name): [string, string] => [name, CONTAINER_FILES.bundle]),
+  ["APT_CONFIG", CONTAINER_FILES.apt],
+];
+
 /** Rules for `nft -f`, which sbx-net-proxy loads. */
 export const RULES_PATH = `${LAYER_PATH}/net.nft`;
 

@@ -7,12 +7,18 @@ import {
   resolveIn,
   trustContainer,
   trustProcess,
+  volatileMark,
   withLower,
 } from "../../../../cmd/guest/container/trust.ts";
 import { withTrusted } from "../../../../lib/machine/guest/java/mod.ts";
 import { JAVA_STORES } from "../../../helper/java.ts";
-import { RUNTIME, RUNTIMES_PATH } from "../../../../lib/publish/image/docker.ts";
-import { LAYER_PATH, TRUST_VARIABLES } from "../../../../lib/machine/guest/wire/mod.ts";
+import { RUNTIME } from "../../../../lib/publish/image/docker.ts";
+import {
+  CONTAINER_VARIABLES,
+  LAYER_PATH,
+  RUNTIMES_PATH,
+  TRUST_VARIABLES,
+} from "../../../../lib/machine/guest/wire/mod.ts";
 
 async function withFolder(test: (dir: string) => void | Promise<void>): Promise<void> {
   const dir = await Deno.makeTempDir();
@@ -37,12 +43,16 @@ Deno.test("a container gets the bundle in its own /dev and every variable that i
     await trustContainer(dir, { ca: "/none", bundle: "/etc/bundle" });
     const { process, mounts, hooks } = readJson(join(dir, "config.json"));
     assertEquals(process.env.slice(0, 2), spec.process.env);
-    const others = TRUST_VARIABLES.filter((name) => name !== "SSL_CERT_FILE");
-    assertEquals(process.env.slice(2), others.map((name) => `${name}=/dev/sbx-ca.crt`));
+    const others = [...TRUST_VARIABLES, "SSL_CA_CERT_FILE"].filter((name) => name !== "SSL_CERT_FILE");
+    assertEquals(process.env.slice(2), [
+      ...others.map((name) => `${name}=/dev/sbx-ca.crt`),
+      "APT_CONFIG=/dev/sbx-apt.conf",
+    ]);
     assertEquals([process.args, hooks], [spec.process.args, spec.hooks]);
     const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
     const bundle = { destination: "/dev/sbx-ca.crt", type: "bind", source: "/etc/bundle", options };
-    assertEquals(mounts, [dev, bundle]);
+    const apt = { ...bundle, destination: "/dev/sbx-apt.conf", source: "/usr/lib/sbx/container-apt.conf" };
+    assertEquals(mounts, [dev, bundle, apt]);
     assertEquals([...Deno.readDirSync(dir)].length, 1);
   }));
 
@@ -54,7 +64,7 @@ Deno.test("a container that has the guest's /dev stays as it is, and a program t
     assertEquals(Deno.readTextFileSync(join(dir, "config.json")), text);
     Deno.writeTextFileSync(join(dir, "process.json"), '{"args":["env"]}');
     trustProcess(join(dir, "process.json"));
-    assertEquals(readJson(join(dir, "process.json")).env.length, TRUST_VARIABLES.length);
+    assertEquals(readJson(join(dir, "process.json")).env.length, CONTAINER_VARIABLES.length);
   }));
 
 Deno.test("no link of an image leads out of its root", () =>
@@ -140,6 +150,13 @@ Deno.test("another layer is only put between whole options of an overlay", () =>
     `lowerdir=/${"l".repeat(5000)},upperdir=/u`,
   ];
   for (const other of others) assertEquals(withLower(other, "/x"), undefined, other);
+  assertEquals(volatileMark(whole), "/w/work/incompat/volatile");
+  assertEquals(volatileMark("lowerdir=/a,upperdir=/u,workdir=w"), undefined);
+  for (const option of ["volatile", "fsync=volatile"]) {
+    const line =
+      `51 46 0:27 / /pod rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w,uuid=on,${option}\n`;
+    assertEquals(overlayAt("/pod", line), `lowerdir=/l,upperdir=/u,workdir=/w,${option}`);
+  }
 });
 
 Deno.test("a runtime is run with its arguments as they are, and what it starts gets the CA first", () =>
