@@ -66,9 +66,10 @@ function addVariables(process: Process): void {
   }
 }
 
+/** An engine may have its file in /tmp, where another user can put a link at any name that is known. */
 function writeOver(path: string, content: unknown): void {
-  const fresh = `${path}.sbx`;
-  Deno.writeTextFileSync(fresh, JSON.stringify(content), { mode: 0o600 });
+  const fresh = Deno.makeTempFileSync({ dir: folderOf(path), prefix: ".sbx-" });
+  Deno.writeTextFileSync(fresh, JSON.stringify(content));
   Deno.renameSync(fresh, path);
 }
 
@@ -228,9 +229,10 @@ function below(folder: string, path: string): string {
   return path.startsWith("/") ? path : `${folder}/${path}`;
 }
 
-/** Folder of an absolute path. */
+/** Folder of a path. */
 function folderOf(path: string): string {
-  return path.slice(0, path.lastIndexOf("/")) || "/";
+  const end = path.lastIndexOf("/");
+  return end < 0 ? "." : path.slice(0, end) || "/";
 }
 
 function lstat(path: string): Deno.FileInfo | undefined {

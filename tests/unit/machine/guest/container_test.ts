@@ -67,6 +67,18 @@ Deno.test("a container that has the guest's /dev stays as it is, and a program t
     assertEquals(readJson(join(dir, "process.json")).env.length, CONTAINER_VARIABLES.length);
   }));
 
+Deno.test("a link that is put beside a process's file is not written through", () =>
+  withFolder((dir) => {
+    const [path, victim] = [join(dir, "process.json"), join(dir, "victim")];
+    Deno.writeTextFileSync(victim, "whole");
+    for (const name of ["sbx", "new", "tmp"]) Deno.symlinkSync(victim, `${path}.${name}`);
+    Deno.writeTextFileSync(path, "{}");
+    trustProcess(path);
+    assertEquals(readJson(path).env.length, CONTAINER_VARIABLES.length);
+    assertEquals(Deno.readTextFileSync(victim), "whole");
+    assertEquals(Deno.statSync(path).mode! & 0o777, 0o600);
+  }));
+
 Deno.test("no link of an image leads out of its root", () =>
   withFolder((dir) => {
     const root = join(dir, "root");
