@@ -1,7 +1,8 @@
-/** Two VMs with one cache: npm's real client, layers, wheels and indexes; the second downloads nothing. */
+/** Two VMs with one cache: the real clients of npm, pip and apt, layers and indexes; the second downloads nothing. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { blake2b } from "hash-wasm";
+import { archiveFiles, type Deb, serveFiles } from "../helper/apt.ts";
 import { sha256 } from "../helper/cache.ts";
 import { NPM_HOST as NPM, NpmProject } from "../helper/npm_project.ts";
 import { randomBytes } from "node:crypto";
@@ -39,6 +40,30 @@ async function makeWheel(): Promise<{ content: Uint8Array<ArrayBuffer>; path: st
   return { content, path: `/packages/${first}/${second}/${rest}/pad-1.0-py3-none-any.whl` };
 }
 
+const ARCHIVE = "archive.example";
+
+/** A Debian package with a file that no encoding shortens. */
+async function makeDeb(): Promise<Deb> {
+  const dir = await Deno.makeTempDir();
+  try {
+    const fields =
+      "Package: pad\nVersion: 1.0+b1\nArchitecture: all\nMaintainer: Test <test@archive.example>\n" +
+      "Description: a file\n";
+    await Deno.mkdir(join(dir, "pad/DEBIAN"), { recursive: true });
+    await Deno.writeTextFile(join(dir, "pad/DEBIAN/control"), fields);
+    await Deno.writeFile(join(dir, "pad/pad-data"), randomBytes(2_000_000));
+    const path = join(dir, "pad.deb");
+    const { success } = await new Deno.Command("dpkg-deb", {
+      args: ["--build", "--root-owner-group", join(dir, "pad"), path],
+      stdout: "null",
+    }).output();
+    assert(success, "dpkg-deb has made a package");
+    return { path: "pool/main/p/pad/pad_1.0+b1_all.deb", content: await Deno.readFile(path), fields };
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
 Deno.test("two VMs share a cache", async (t) => {
   const project = new NpmProject(PACKAGES);
   const layer = new Uint8Array(randomBytes(400_000));
@@ -54,11 +79,19 @@ Deno.test("two VMs share a cache", async (t) => {
     sha256(wheel.content)
   }">pad-1.0-py3-none-any.whl</a>`;
   hosts.set("pypi.org", new TextEncoder().encode(simple));
+  const deb = await makeDeb();
+  const architecture = Deno.build.arch === "aarch64" ? "arm64" : "amd64";
+  const archive = serveFiles(archiveFiles([deb], { release: "Release", architectures: [architecture] }));
   /** `bytes` that the other registries have sent */
   let others = 0;
-  const world = await TestUpstreams.make([NPM, ...hosts.keys()], (request) => {
+  const world = await TestUpstreams.make([NPM, ARCHIVE, ...hosts.keys()], async (request) => {
     const { hostname, pathname } = new URL(request.url);
     if (hostname === NPM) return project.answer(pathname);
+    if (hostname === ARCHIVE) {
+      const response = archive({ pathname });
+      others += (await response.clone().arrayBuffer()).byteLength;
+      return response;
+    }
     const content = hosts.get(hostname)!;
     others += content.length;
     return new Response(content, {
@@ -149,6 +182,22 @@ Deno.test("two VMs share a cache", async (t) => {
       assertEquals([first.bytes, second.bytes], [wheel.content.length + simple.length, simple.length]);
     });
 
+    await t.step(
+      "apt gets a package of the cache without TLS, at most 5 % of the first one's bytes",
+      async () => {
+        const line = `echo 'deb [trusted=yes] http://${ARCHIVE}/debian x main' >/tmp/list && ` +
+          "options='-qq -o Dir::Etc::SourceList=/tmp/list -o Dir::Etc::SourceParts=/dev/null' && " +
+          "apt-get $options update && apt-get $options install -y pad >&2 && sha256sum </pad-data";
+        const first = await measured("one", line);
+        await kept(PACKAGES.length + 6);
+        const second = await measured("two", line);
+        assertEquals(second.stdout, first.stdout);
+        assert(first.bytes > 2_000_000);
+        assert(second.bytes <= first.bytes * 0.05, `${second.bytes} of ${first.bytes} bytes`);
+        assertStringIncludes(await sbx.ok("net", "one"), "sbx-cache");
+      },
+    );
+
     await t.step("a rule of the VM forbids what the cache has", async () => {
       const { stdout } = await sh(
         "two",
@@ -159,7 +208,7 @@ Deno.test("two VMs share a cache", async (t) => {
 
     await t.step("a cleared cache is filled again; switched off, VMs download", async () => {
       const cleared = JSON.parse(await sbx.ok("cache", "clear", "--json"));
-      assertEquals(cleared.artifacts, PACKAGES.length + 3);
+      assertEquals(cleared.artifacts, PACKAGES.length + 6);
       assert(cleared.bytes > 6_000_000);
       const line = `curl -sS --fail https://registry.example/v2/pad/blobs/sha256:${
         sha256(layer)
