@@ -10,6 +10,7 @@ import { deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Provider } from "./provider.ts";
 import { plainRef, REF_IN_TEXT } from "./ref.ts";
+import type { RegistryTokens } from "./registry.ts";
 import { latin1 } from "./body.ts";
 import type { Vault } from "./vault.ts";
 
@@ -28,12 +29,15 @@ const ANONYMOUS_COOKIE = /^(?:__cf_?[a-z]+|_cfuvid|cf_[a-z]+)=/;
 /** Fields of a request for a token that say whose (RFC 6749, 7523, 8628, 8693). */
 const TOKEN_FIELD =
   /^(?:refresh_token|code|assertion|client_assertion|subject_token|actor_token|device_code|password|token|access_token|client_secret)$/i;
+/** Parameters of a request to a registry for a token. */
+const REALM_QUERY = /^(?:service|scope|account|client_id|offline_token)$/;
 /** Longest request for a token, in `bytes`; real ones have a few KB. */
 const TOKEN_REQUEST_MAX = 64 * 1024;
 
 const WHOLE_REF = new RegExp(`^${REF_IN_TEXT}$`, "i");
 /** `user:REF`, or `REF:password`. */
 const BASIC = new RegExp(`^(?:[^:]*:(${REF_IN_TEXT})|(${REF_IN_TEXT}):[^:]*)$`, "i");
+const BEARER = /^\s*bearer\s+(\S+)\s*$/i;
 /** Authentication scheme before a key. */
 const SCHEME = /^\s*[A-Za-z][A-Za-z0-9-]*\s+/;
 
@@ -41,18 +45,30 @@ const SCHEME = /^\s*[A-Za-z][A-Za-z0-9-]*\s+/;
  * Requires that a request's head names accounts of the store only.
  *
  * @param headers with refs in place of secrets, and the target as `:path`
+ * @param tokens of registries, which gave them for an account of the store, or for none
  * @throws {CredentialDenied} it names another one; no part of the request may be sent
  */
 export function requireStoredHead(
   vault: Vault,
   to: Destination,
   headers: readonly (readonly [string, string])[],
+  tokens: RegistryTokens,
 ): void {
   const provider = vault.providerAt(to.host);
   if (provider === undefined) return;
   const guard = new AccountGuard(vault, to.host, provider);
+  const target = headers.find(([name]) => name === ":path")?.[1] ?? "";
+  const [path] = target.split("?", 1);
+  const isRealm = tokens.isRealm({ host: to.host, path });
+  if (isRealm) guard.requireRealm(target.slice(path.length + 1));
   for (const [name, value] of headers) {
-    if (name === ":path") guard.requireTarget(value);
+    const token = name === "authorization" ? BEARER.exec(value)?.[1] : undefined;
+    const secret = token === undefined
+      ? undefined
+      : (vault.get(plainRef(token).toLowerCase())?.secret ?? token);
+    if (secret !== undefined && tokens.gave(to.host, path, secret)) continue;
+    if (isRealm && name === "content-encoding") guard.deny("body");
+    else if (name === ":path") guard.requireTarget(value);
     else if (name === "cookie") guard.requireCookies(value);
     else if (name === "sec-websocket-protocol" && PROTOCOL.test(value)) guard.deny(name);
     else if (HEADER.test(name)) guard.requireHeader(name, value);
@@ -60,8 +76,22 @@ export function requireStoredHead(
   }
 }
 
-/** Filter of a request for a token, which may spend tokens of the store only; `undefined` for any other body. */
-export function storedTokenBody(vault: Vault, place: BodyPlace, inner: BodyFilter): BodyFilter | undefined {
+/**
+ * Filter of a request for a token, which may spend tokens of the store only; `undefined` for any other body. A registry gets none: it
+ * would be read in more ways than one.
+ */
+export function storedTokenBody(
+  vault: Vault,
+  place: BodyPlace,
+  inner: BodyFilter,
+  tokens: RegistryTokens,
+): BodyFilter | undefined {
+  const owner = vault.providerAt(place.host);
+  if (owner !== undefined && tokens.isRealm(place)) {
+    const guard = new AccountGuard(vault, place.host, owner);
+    const push = (chunk: Uint8Array) => chunk.length > 0 ? guard.deny("body") : chunk;
+    return { push, end: () => new Uint8Array(0), substitutions: [], searching: true, keepsLength: false };
+  }
   const provider = vault.catalogue.tokenAnswerOf(place.host, place.path);
   return provider === undefined
     ? undefined
@@ -96,6 +126,14 @@ class AccountGuard {
     // A ref has colons itself.
     const [, password, user] = BASIC.exec(basic) ?? [];
     this.require(password ?? user ?? basic, name);
+  }
+
+  /** The account of a registry's token is in the header alone. */
+  requireRealm(query: string): void {
+    for (const pair of query.split(/[&;]/)) {
+      const name = decode(splitPair(pair)[0]);
+      if (name !== "" && !REALM_QUERY.test(name)) this.deny(`query ${name}`, decode(splitPair(pair)[1]));
+    }
   }
 
   requireTarget(target: string): void {

@@ -35,6 +35,7 @@ import { joinedTexts, REDACTED, scrubTexts, someText, textsOf, withTexts } from 
 import type { CredentialStore } from "./store.ts";
 import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
+import { RegistryTokens } from "./registry.ts";
 import { isClientToken } from "./token.ts";
 import { type ProviderTerms, Vault } from "./vault.ts";
 import {
@@ -106,6 +107,7 @@ export class CredentialBroker implements CredentialPort {
   readonly #sent: SentSecrets;
   /** keys that requests were signed with: a session token travels with a signature */
   readonly #signed: SentSecrets;
+  readonly #registries = new RegistryTokens();
 
   private constructor({ store, vm, onError, logins, ...terms }: BrokerOptions) {
     this.#vault = new Vault(store, vm, onError ?? (() => {}));
@@ -152,7 +154,7 @@ export class CredentialBroker implements CredentialPort {
 
   /** @throws {CredentialDenied} or {@linkcode DecoyUsed}: no part of the request may be sent */
   inject(to: Destination, headers: Header[]): Injected {
-    if (this.#accounts === "stored") requireStoredHead(this.#vault, to, headers);
+    if (this.#accounts === "stored") requireStoredHead(this.#vault, to, headers, this.#registries);
     const injection = new Injection(this.#vault, to);
     const injected = injection.headers(headers);
     this.#sent.record(to.host, injection.refs);
@@ -249,7 +251,7 @@ export class CredentialBroker implements CredentialPort {
 
   guards({ host, path }: Omit<BodyPlace, "direction">): boolean {
     const name = plainHost(host);
-    if (this.#sent.has(name)) return true;
+    if (this.#sent.has(name) || this.#registries.isRealm({ host, path })) return true;
     const { catalogue } = this.#vault;
     const endpoint = catalogue.tokenAnswerOf(name, path);
     if (endpoint !== undefined && this.#vault.takes(endpoint)) return true;
@@ -258,6 +260,7 @@ export class CredentialBroker implements CredentialPort {
   }
 
   answer(host: string, headers: Header[]): Substituted {
+    if (this.#accounts === "stored") this.#registries.challenge(host, headers);
     if (!this.#sent.has(host) && !this.#signed.has(host)) return { headers, substitutions: [] };
     return new Capture(this.#vault, host).headers(headers);
   }
@@ -290,11 +293,14 @@ export class CredentialBroker implements CredentialPort {
       // An error of a service repeats the signed fields; its other answers may be parts, which cannot be searched.
       const mayRepeat = (place.status ?? 0) >= ERROR_STATUS;
       const finder = () => this.#sent.finderOf(host) ?? (mayRepeat ? this.#signed.finderOf(host) : undefined);
-      return responseBody(this.#vault, place, finder);
+      const filter = responseBody(this.#vault, place, finder);
+      return this.#registries.isRealm(place) ? this.#registries.reading(place, filter) : filter;
     }
     const onSent = (ref: string) => this.#sent.record(host, new Set([ref]));
     const filter = requestBody(this.#vault, place, onSent);
-    return this.#accounts === "stored" ? storedTokenBody(this.#vault, place, filter) ?? filter : filter;
+    return this.#accounts === "stored"
+      ? storedTokenBody(this.#vault, place, filter, this.#registries) ?? filter
+      : filter;
   }
 
   scrubFields(headers: readonly Header[]): readonly Header[] {

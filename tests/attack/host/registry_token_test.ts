@@ -1,0 +1,82 @@
+/** Tokens of a registry, in a VM that uses accounts of the store only: no other account than theirs, or none, gets to it. */
+import { assertEquals, assertThrows } from "@std/assert";
+import type { CredentialBroker } from "../../../lib/credential/mod.ts";
+import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";
+import type { Header } from "../../../lib/network/mod.ts";
+import { added, KEY, to, world } from "../../helper/credential.ts";
+
+const GHCR = to("ghcr.io");
+const REALM = "/token";
+const CHALLENGE: Header[] = [[
+  "www-authenticate",
+  'Bearer realm="https://ghcr.io/token",service="ghcr.io",scope="repository:a/b:pull"',
+]];
+const [GIVEN, STRANGE] = ["djE6YS9iOjE3NjQ0ODk2MDA=", "djE6YXR0YWNrZXIvYjoxNzY0NDg5NjAw"];
+
+function send(broker: CredentialBroker, path: string, headers: Header[] = [], place: Destination = GHCR) {
+  const all: Header[] = [[":path", path], ...headers];
+  return broker.inject(place, broker.capture(place.host, all).headers).headers.slice(1);
+}
+
+/** An answer of a registry, as the guest gets it. */
+function answered(broker: CredentialBroker, path: string, body: unknown, place: Destination = GHCR): string {
+  const filter = broker.bodies({ ...place, direction: "response", path, status: 200 })!;
+  const text = JSON.stringify(body);
+  const pieces = [text.slice(0, 7), text.slice(7)].map((piece) =>
+    filter.push(new TextEncoder().encode(piece))
+  );
+  return [...pieces, filter.end()].map((piece) => new TextDecoder().decode(piece)).join("");
+}
+
+const bearer = (token: string): Header[] => [["authorization", `Bearer ${token}`]];
+const basic = (text: string): Header[] => [["authorization", `Basic ${btoa(text)}`]];
+
+Deno.test(
+  "a registry's token goes back to its images, for a stored account and for nobody",
+  world(added, async ({ open, refs }) => {
+    const broker = await open(undefined, "vm-a", "stored");
+    assertThrows(() => send(broker, "/v2/a/b/manifests/v1", bearer(GIVEN)), CredentialDenied);
+    broker.answer("ghcr.io", CHALLENGE);
+    assertEquals(send(broker, `${REALM}?service=ghcr.io&scope=repository%3Aa%2Fb%3Apull`), []);
+    assertEquals(send(broker, `${REALM}?account=me&service=ghcr.io`, basic(`me:${refs.github}`)), [
+      ...basic(`me:${KEY.github}`),
+    ]);
+    const body = { token: GIVEN, expires_in: 300 };
+    assertEquals(JSON.parse(answered(broker, REALM, body)), body);
+    assertEquals(send(broker, "/v2/a/b/manifests/v1", bearer(GIVEN)), bearer(GIVEN));
+    assertThrows(() => send(broker, "/user/packages", bearer(GIVEN)), CredentialDenied);
+    assertThrows(() => send(broker, "/v2/x", bearer(GIVEN), to("api.github.com")), CredentialDenied);
+    assertThrows(() => send(broker, "/v2/x", bearer(STRANGE)), CredentialDenied);
+  }),
+);
+
+Deno.test(
+  "no request for a registry's token names another account, and no other host's answer makes one",
+  world(added, async ({ open }) => {
+    const broker = await open(undefined, "vm-a", "stored");
+    broker.answer("ghcr.io", CHALLENGE);
+    const heads: [path: string, headers?: Header[]][] = [
+      [REALM, basic(`attacker:${STRANGE}`)],
+      [`${REALM}?password=${STRANGE}`],
+      [`${REALM}?service=x;refresh_token=${STRANGE}`],
+      [`${REALM}?%70assword=${STRANGE}`],
+      [REALM, [["content-encoding", "gzip"]]],
+    ];
+    for (const [path, headers] of heads) {
+      assertThrows(() => send(broker, path, headers), CredentialDenied, undefined, path);
+    }
+    const form = broker.bodies({ ...GHCR, direction: "request", path: REALM })!;
+    const text = new TextEncoder().encode(`grant_type=password&username=a&password=${STRANGE}`);
+    assertThrows(() => form.push(text), CredentialDenied);
+    // A place where others publish.
+    const raw = to("raw.githubusercontent.com");
+    broker.answer("ghcr.io", [["www-authenticate", `Bearer realm="https://${raw.host}/attacker/token"`]]);
+    broker.answer("evil.example", [["www-authenticate", 'Bearer realm="https://ghcr.io/v2/attacker/blob"']]);
+    for (const [place, path] of [[raw, "/attacker/token"], [GHCR, "/v2/attacker/blob"]] as const) {
+      const filter = broker.bodies({ ...place, direction: "response", path, status: 200 });
+      filter?.push(new TextEncoder().encode(JSON.stringify({ token: STRANGE })));
+      filter?.end();
+      assertThrows(() => send(broker, "/v2/x", bearer(STRANGE), place), CredentialDenied);
+    }
+  }),
+);
