@@ -81,7 +81,7 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
   const place = Deno.realPathSync(root);
   const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
   const overlay = overlayAt(place, mounts);
-  if (!overlay) return;
+  if (!overlay || isShared(place, overlay, mounts)) return;
   removeUnused(mounts);
   const layer = Deno.makeTempDirSync({ dir: LAYERS });
   const isChanged = await fillLayer(layer, place, ca, javaHome);
@@ -163,6 +163,23 @@ export function overlayAt(place: string, mountinfo: string): string | undefined 
   return options.split(",").filter((each) =>
     /^(lowerdir|upperdir|workdir|index|metacopy|userxattr|volatile|fsync)\b/.test(each)
   ).join();
+}
+
+/** Where BuildKit has the root of one step, beside a mount of its own, which it does not use before the step's end. */
+const BUILDKIT_ROOT = /\/buildkit\/executor\/[^/]+\/rootfs$/;
+
+/**
+ * Whether an overlay is mounted at another place too, through which its engine goes on to read and write. buildah does: it copies
+ * files between the steps of a container, and would not see what a step has changed by another overlay of the same files.
+ */
+export function isShared(place: string, overlay: string, mountinfo: string): boolean {
+  const upper = upperOf(overlay);
+  return upper !== undefined && !BUILDKIT_ROOT.test(place) &&
+    mountsOf(mountinfo).some(({ point, options }) => point !== place && upperOf(options) === upper);
+}
+
+function upperOf(options: string): string | undefined {
+  return /(?:^|,)upperdir=([^,]+)/.exec(options)?.[1];
 }
 
 /** The options with another lower layer, above the others. */

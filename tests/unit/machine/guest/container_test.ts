@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import {
   fillLayer,
+  isShared,
   overlayAt,
   resolveIn,
   trustContainer,
@@ -169,6 +170,16 @@ Deno.test("another layer is only put between whole options of an overlay", () =>
       `51 46 0:27 / /pod rw - overlay overlay rw,lowerdir=/l,upperdir=/u,workdir=/w,uuid=on,${option}\n`;
     assertEquals(overlayAt("/pod", line), `lowerdir=/l,upperdir=/u,workdir=/w,${option}`);
   }
+});
+
+Deno.test("an overlay is left alone where its engine uses it at another place too, which BuildKit does not", () => {
+  const line = (place: string, upper: string) =>
+    `51 46 0:27 / ${place} rw - overlay overlay rw,lowerdir=/l,upperdir=/${upper},workdir=/w\n`;
+  const [step, root] = ["/var/lib/docker/buildkit/executor/k3/rootfs", "/var/tmp/buildah12/mnt/rootfs"];
+  const mounts = line("/merged", "u") + line(step, "u") + line(root, "u") + line("/other", "u2") +
+    line("/other", "u2");
+  const shared = (place: string) => isShared(place, overlayAt(place, mounts)!, mounts);
+  assertEquals([step, root, "/merged", "/other"].map(shared), [false, true, true, false]);
 });
 
 Deno.test("a runtime is run with its arguments as they are, and what it starts gets the CA first", () =>
