@@ -118,7 +118,7 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
       "registry.example/base:v1",
     ]);
     assertStringIncludes(first.stderr, "STEP 1/5: FROM registry.example/base:v1");
-    assertStringIncludes(first.stderr, "SSL_CERT_FILE=/dev/sbx-build/ca.pem");
+    assertStringIncludes(first.stderr, "SSL_CERT_FILE=/dev/sbx-ca.crt");
     assertEquals(await statusOf(sbx, vm), "Stopped");
 
     // Each download passed the rules, and is in the record.
@@ -135,7 +135,7 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     );
     const text = (await Promise.all(layers)).join("");
     for (const content of ["from the site", ref]) assert(text.includes(content), `no layer has ${content}`);
-    for (const trace of ["BEGIN CERTIFICATE", "sbx-build", "of-the-host"]) {
+    for (const trace of ["BEGIN CERTIFICATE", "sbx-ca.crt", "sbx-apt.conf", "of-the-host"]) {
       assert(!text.includes(trace), `a layer has ${trace}`);
     }
 

@@ -1,9 +1,9 @@
 /** The program of a build's VM. */
-import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { CONTAINER_APT_PATH, LAYER_PATH, RUNTIMES_PATH } from "../../machine/guest/wire/mod.ts";
 import type { BuildInputs, Features } from "./context.ts";
 
-/** Folders in the VM: of one build, of the containers' store, and of what containers see. */
-const STATE = "/run/sbx-build", STORE = "/var/lib/containers", TRUST = "/dev/sbx-build";
+/** Folders in the VM: of one build, and of the containers' store. */
+const STATE = "/run/sbx-build", STORE = "/var/lib/containers";
 /** Folder of the context's archive and the Dockerfile. */
 const INBOX = "/workspace/.sbx-build";
 
@@ -16,27 +16,6 @@ export const GUEST_PATHS = {
   blob: (hex: string) => `${STORE}/out/${hex}`,
   secret: (id: string) => `${STATE}/secrets/${id}`,
 } as const;
-
-/**
- * Change of a step's OCI configuration: variables that its image does not set lead to certificates that a folder below `/dev`
- * has. `/dev` is made for each step, and part of no layer; neither the variables nor the folder get into the image. The
- * cgroup file system belongs to the VM.
- */
-const SPEC = `(.process.env | map(split("=")[0])) as $has
-| .process.env += [$variables[0] | to_entries[] | select(.key as $name | $has | index($name) | not) | "\\(.key)=\\(.value)"]
-| .mounts = [.mounts[] | select(.destination != "/sys/fs/cgroup")] +
-    [{destination: "${TRUST}", type: "bind", source: "${STATE}/trust", options: ["bind", "ro", "nosuid", "nodev"]}]`;
-
-/** OCI runtime of the steps. */
-const RUNTIME = `#!/bin/sh
-bundle= before=
-for word; do [ "$before" != --bundle ] || bundle=$word; before=$word; done
-if [ -n "$bundle" ]; then
-  jq --slurpfile variables ${STATE}/variables.json -f ${STATE}/spec.jq "$bundle/config.json" >"$bundle/config.new" || exit 125
-  mv "$bundle/config.new" "$bundle/config.json"
-fi
-exec crun --cgroup-manager=disabled "$@"
-`;
 
 /** The reference implementation of devcontainers, of the builder's packages (docs/design/dependencies.md). */
 const DEVCONTAINER_CLI = "/usr/local/lib/node_modules/@devcontainers/cli/devcontainer.js";
@@ -86,9 +65,9 @@ build)
 esac
 `;
 
-/** buildah, with the options of every build. */
+/** buildah, with the options of every build. Its runtime is the layer's, which gives steps the CA. */
 const BUILDAH =
-  `exec buildah build --isolation oci --runtime ${STATE}/runtime --network host --layers --force-rm --format docker \\
+  `exec buildah build --isolation oci --runtime ${RUNTIMES_PATH}/crun --network host --layers --force-rm --format docker \\
   --signature-policy ${STATE}/policy.json --ignorefile ${STATE}/ignore "$@"
 `;
 
@@ -108,8 +87,12 @@ export CONTAINERS_REGISTRIES_CONF=${STATE}/registries.conf
 export STORAGE_DRIVER=overlay
 case $phase in
 setup)
+  if [ ! -e ${CONTAINER_APT_PATH} ]; then
+    echo 'the image of builder was built by an older sbx: sbx image build builder, and then delete this VM' >&2
+    exit 1
+  fi
   umask 077
-  mkdir -p ${STATE}/secrets ${STATE}/trust ${STATE}/disk ${STORE}
+  mkdir -p ${STATE}/secrets ${STATE}/disk ${STORE}
   if ! mountpoint -q ${STORE}; then
     disk=/dev/vdc
     for each in /sys/block/vd*; do
@@ -123,25 +106,11 @@ setup)
     umount ${STATE}/disk
   fi
   mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup
-  cat "$SSL_CERT_FILE" >${STATE}/trust/ca.pem
-  echo 'Acquire::https::CAInfo "${TRUST}/ca.pem";' >${STATE}/trust/apt.conf
-  chmod 755 ${STATE}/trust
-  chmod 644 ${STATE}/trust/*
-  # Each variable of this VM that leads to its certificates, and two more: of Alpine's package manager, and of Debian's.
-  {
-    env | sed -n 's|^\\([A-Z_]*\\)=/etc/ssl/certs/ca-certificates\\.crt$|\\1|p; s|^\\([A-Z_]*\\)=/etc/sbx/ca\\.pem$|\\1|p'
-    echo SSL_CA_CERT_FILE
-  } | jq -Rn '[inputs | {(.): "${TRUST}/ca.pem"}] | add + {APT_CONFIG: "${TRUST}/apt.conf"}' >${STATE}/variables.json
-  cat >${STATE}/spec.jq <<'END'
-${SPEC}
-END
-  cat >${STATE}/runtime <<'END'
-${RUNTIME}END
   cat >${STATE}/docker <<'END'
 ${DOCKER}END
   cat >${STATE}/buildah <<'END'
 ${BUILDAH}END
-  chmod 755 ${STATE}/runtime ${STATE}/docker
+  chmod 755 ${STATE}/docker
   : >${STATE}/ignore
   echo '{"default": [{"type": "insecureAcceptAnything"}]}' >${STATE}/policy.json
   printf '%s\\n' 'unqualified-search-registries = ["docker.io"]' 'short-name-mode = "disabled"' >${STATE}/registries.conf
