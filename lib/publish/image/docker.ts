@@ -5,13 +5,17 @@ const BIN = `${LAYER_PATH}/bin`;
 /** OCI runtimes that engines look for. */
 export const RUNTIMES = ["runc", "crun"];
 
+/** Failures in a row of an engine that ends within a minute, after which clients are sent away. */
+const ENGINE_TRIES = 3;
+
 /** Where the starter is in a guest. */
 export const DOCKER_PATH = `${LAYER_PATH}/sbx-docker`;
 
 /**
  * Program of the guest that listens at Docker's socket and starts the engine with the first connection, which it hands over as
- * systemd does (sd_listen_fds(3)): an engine that is not used takes 150 MB and seconds of every start. An engine that fails
- * ends what waits for it, and its log says why.
+ * systemd does (sd_listen_fds(3)): an engine that is not used takes 150 MB and seconds of every start. An engine that fails is
+ * started again while clients wait: it gives its own parts a time to start, which a busy machine may exceed. After
+ * {@linkcode ENGINE_TRIES} failures in a row it ends what waits for it, and its log says why.
  */
 export const DOCKER = `#!${BIN}/perl
 use strict;
@@ -29,6 +33,7 @@ listen($listener, 64) or die "sbx-docker: $SOCKET: $!\\n";
 my $group = getgrnam("docker");
 chown(0, $group, $SOCKET) if defined $group;
 
+my $failures = 0;
 for (;;) {
   my $ready = "";
   vec($ready, 3, 1) = 1;
@@ -45,8 +50,10 @@ for (;;) {
   }
   my $began = time;
   waitpid($engine, 0);
-  next if $? == 0 || time - $began > 60;
+  if ($? == 0 || time - $began > 60) { $failures = 0; next }
   warn "sbx-docker: dockerd ended with status $?, $LOG says why\\n";
+  next if ++$failures < ${ENGINE_TRIES};
+  $failures = 0;
   for (;;) {
     $ready = "";
     vec($ready, 3, 1) = 1;

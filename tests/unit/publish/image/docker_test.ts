@@ -4,9 +4,10 @@ import { join } from "node:path";
 import { DOCKER } from "../../../../lib/publish/image/docker.ts";
 import { eventually } from "../../../helper/sbx.ts";
 
-/** Stands for the engine: answers with what it was given, or fails at once where there is a file `fail`. */
+/** Stands for the engine: answers with what it was given, or fails at once where there is a file `fail`, or `fail-once`. */
 const ENGINE = `#!/usr/bin/perl
 die "no room\\n" if -e "$ENV{HOME_OF_TEST}/fail";
+die "too slow\\n" if unlink "$ENV{HOME_OF_TEST}/fail-once";
 open(my $socket, "+<&=", 3) or die;
 accept(my $conn, $socket) or die;
 syswrite($conn, join(" ", @ARGV, $ENV{LISTEN_PID} == $$, $ENV{LISTEN_FDS}, $ENV{PATH}));
@@ -45,9 +46,11 @@ Deno.test(
       for (let run = 0; run < 2; run++) {
         assertEquals(await ask(), `-H fd:// 1 1 /usr/lib/sbx/runtimes:${env.PATH}`);
       }
+      await Deno.writeTextFile(join(dir, "fail-once"), "");
+      assertStringIncludes(await ask(), "-H fd://", "a client waits for the next try");
       await Deno.writeTextFile(join(dir, "fail"), "");
       assertEquals(await ask(), "");
-      assertStringIncludes(await Deno.readTextFile(join(dir, "log")), "no room");
+      assertStringIncludes(await Deno.readTextFile(join(dir, "log")), "no room\nno room\nno room\n");
       await Deno.remove(join(dir, "fail"));
       // The starter may still be closing what waited for the engine that failed.
       await eventually(
