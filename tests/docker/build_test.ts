@@ -5,7 +5,7 @@ import { currentArch } from "../../lib/base/arch/mod.ts";
 import { BUILTIN_PROFILES } from "../../lib/config/profile/builtin.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { buildVmName } from "../../lib/publish/build/mod.ts";
-import { Registry, writeImage } from "../helper/oci.ts";
+import { Registry, REGISTRY_LOGIN, writeImage } from "../helper/oci.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 
@@ -46,7 +46,7 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
     () => new Response("from the site"),
   );
   const { cert, key } = await (await openCa({ dir: upstreams.folder })).leaf("registry.example");
-  await using registry = await Registry.start({ cert, key });
+  await using registry = await Registry.start({ cert, key }, { login: true });
   const sbx = await Sbx.make({ spare: false });
   try {
     const busybox = await Deno.readFile("/bin/busybox");
@@ -96,18 +96,15 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     const vm = buildVmName(dir);
     const added = await sbx.run("sbx", ["credentials", "add", "github", "--decoy", "--json"]);
     const { ref } = JSON.parse(added.stdout);
-    const build = (...words: string[]) =>
-      sbx.cli(
-        "image",
-        "build",
-        dir,
-        "--json",
-        "--build-arg",
-        "GREETING=hi",
-        "--secret",
-        `id=token,ref=${ref}`,
-        ...words,
-      );
+    // The registry answers this user only: the VM has a ref in place of the password.
+    const { body: login } = await sbx.api("POST", "/credentials/add", {
+      ...{ provider: "registry", host: "registry.example", secret: REGISTRY_LOGIN.password },
+    });
+    const options = [
+      ...["--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`],
+      ...["--login", `registry=registry.example,user=${REGISTRY_LOGIN.user},ref=${login.ref}`],
+    ];
+    const build = () => sbx.cli("image", "build", dir, "--json", ...options);
 
     const first = await build();
     assertEquals(first.code, 0, first.stderr);
@@ -135,7 +132,15 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     );
     const text = (await Promise.all(layers)).join("");
     for (const content of ["from the site", ref]) assert(text.includes(content), `no layer has ${content}`);
-    for (const trace of ["BEGIN CERTIFICATE", "sbx-ca.crt", "sbx-apt.conf", "of-the-host"]) {
+    for (
+      const trace of [
+        "BEGIN CERTIFICATE",
+        "sbx-ca.crt",
+        "sbx-apt.conf",
+        "of-the-host",
+        REGISTRY_LOGIN.password,
+      ]
+    ) {
       assert(!text.includes(trace), `a layer has ${trace}`);
     }
 
@@ -153,8 +158,7 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     const second = JSON.parse(both[0].stdout);
 
     // A VM of it, with the folder's files: the image has no git.
-    const words = ["--dockerfile", "--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`];
-    const created = await sbx.cli("create", "dev", "--from-dir", dir, ...words);
+    const created = await sbx.cli("create", "dev", "--from-dir", dir, "--dockerfile", ...options);
     assertEquals(created.code, 0, created.stderr);
     assertStringIncludes(created.stderr, "the image has no git");
     assertEquals(await sbx.ok("exec", "dev", "--", "cat", "/greeting", "/root/app/hello.txt"), "hi\nhello\n");
@@ -176,7 +180,7 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     // An interrupt.
     await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile("RUN echo it sleeps && sleep 3600"));
     const building = new Deno.Command(join(Deno.cwd(), "bin/sbx"), {
-      args: ["image", "build", dir, "--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`],
+      args: ["image", "build", dir, ...options],
       env: sbx.env,
       stdin: "null",
       stdout: "null",

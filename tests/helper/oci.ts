@@ -116,6 +116,13 @@ export async function writeBootableImage(dir: string, rootfs: string, layer: Tar
 }
 
 /** Debian's docker-registry on a free port of loopback, with the requests that it served. */
+/** A user of a registry, and its password; the hash is bcrypt's, which programs of this machine do not make. */
+export const REGISTRY_LOGIN = {
+  user: "me",
+  password: "password-of-a-registry-01",
+  hash: "$2y$05$abcdefghijklmnopqrstuuRXo04/B3Z5uaNoQIFlkZGgD0F9J0BYC",
+};
+
 export class Registry implements AsyncDisposable {
   readonly host: string;
   readonly #process: Deno.ChildProcess;
@@ -129,8 +136,14 @@ export class Registry implements AsyncDisposable {
     this.#dir = dir;
   }
 
-  /** @param tls certificate and key; absent: it speaks plain HTTP */
-  static async start(tls?: { cert: string; key: string }): Promise<Registry> {
+  /**
+   * @param tls certificate and key; absent: it speaks plain HTTP
+   * @param options.login it answers {@linkcode REGISTRY_LOGIN} only
+   */
+  static async start(
+    tls?: { cert: string; key: string },
+    { login = false }: { login?: boolean } = {},
+  ): Promise<Registry> {
     const dir = await Deno.makeTempDir({ prefix: "sbx-registry-" });
     const config = join(dir, "config.yml");
     const [certificate, key] = [join(dir, "cert.pem"), join(dir, "key.pem")];
@@ -139,8 +152,9 @@ export class Registry implements AsyncDisposable {
       config,
       `version: 0.1\nstorage: {filesystem: {rootdirectory: ${dir}/data}}\nhttp: {addr: "127.0.0.1:0"${
         tls ? `, tls: {certificate: "${certificate}", key: "${key}"}` : ""
-      }}\n`,
+      }}\n${login ? `auth: {htpasswd: {realm: test, path: ${dir}/htpasswd}}\n` : ""}`,
     );
+    await Deno.writeTextFile(join(dir, "htpasswd"), `${REGISTRY_LOGIN.user}:${REGISTRY_LOGIN.hash}\n`);
     const process = new Deno.Command("docker-registry", {
       args: ["serve", config],
       stdin: "null",
@@ -171,6 +185,7 @@ export class Registry implements AsyncDisposable {
       "--quiet",
       "--insecure-policy",
       "--dest-tls-verify=false",
+      `--dest-creds=${REGISTRY_LOGIN.user}:${REGISTRY_LOGIN.password}`,
       `oci:${layout}:v1`,
       `docker://${reference}`,
     );

@@ -41,6 +41,12 @@ export const BUILD_OPTIONS: Option[] = [
     many: true,
     about: "a credential for RUN --mount=type=secret,id=ID, which gets its ref",
   },
+  {
+    name: "login",
+    value: "registry=HOST,user=USER,ref=REF",
+    many: true,
+    about: "a stored credential for a registry of base images and features",
+  },
 ];
 
 /** Options of `sbx image build` for a build. */
@@ -84,9 +90,13 @@ export async function buildFolderImage(
   dir: string,
   defaults: BuildDefaults = {},
 ): Promise<BuiltImage | number> {
-  const [{ buildKey, buildVmName, findBuild, parseSecret, readContext, tagReference }, { requireCorpImage }, {
-    useNetworkOf,
-  }] = await Promise.all([
+  const [
+    { buildKey, buildVmName, findBuild, parseLogin, parseSecret, readContext, tagReference },
+    { requireCorpImage },
+    {
+      useNetworkOf,
+    },
+  ] = await Promise.all([
     import("../../../lib/publish/build/mod.ts"),
     import("../../../lib/config/corp/mod.ts"),
     import("../../../lib/home/mod.ts"),
@@ -111,12 +121,14 @@ export async function buildFolderImage(
   const buildArgs = { ...defaults.args, ...parseBuildArgs(command, args.list("build-arg")) };
   const named = args.list("secret").map(parseSecret);
   const secrets = named.length === 0 ? [] : await fullRefs(named);
+  const loggedIn = args.list("login").map(parseLogin);
   const inputs = { arch, target: args.text("target") ?? defaults.target, args: buildArgs };
   const key = buildKey(context, {
     ...inputs,
     secrets: Object.fromEntries(secrets.map(({ id, ref }) => [id, ref])),
   });
-  const plan: BuildPlan = { ...inputs, secrets, context, key, reference, pull: args.has("pull") };
+  const logins = loggedIn.length === 0 ? [] : await fullRefs(loggedIn);
+  const plan: BuildPlan = { ...inputs, secrets, logins, context, key, reference, pull: args.has("pull") };
   const built = (environment: Environment, isNew: boolean): BuiltImage => ({
     environment,
     reference: reference.canonical,
@@ -270,8 +282,8 @@ function parseBuildArgs(command: Command, settings: string[]): Record<string, st
 }
 
 /** Refs may be named by their first digits. */
-async function fullRefs(secrets: { id: string; ref: string }[]): Promise<{ id: string; ref: string }[]> {
+async function fullRefs<T extends { ref: string }>(named: readonly T[]): Promise<T[]> {
   const { findRef } = await import("../rules/ref.ts");
   const client = await connect();
-  return await Promise.all(secrets.map(async ({ id, ref }) => ({ id, ref: await findRef(client, ref) })));
+  return await Promise.all(named.map(async (each) => ({ ...each, ref: await findRef(client, each.ref) })));
 }

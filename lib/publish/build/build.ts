@@ -31,7 +31,7 @@ import {
 import { throwIfInterrupted } from "../image/mod.ts";
 import { archiveOf, type BuildInputs, type Context, contextBytes } from "./context.ts";
 import { featuresConfig, GUEST_PATHS, SCRIPT } from "./guest.ts";
-import type { Secret } from "./secret.ts";
+import { type Login, loginFile, type Secret } from "./secret.ts";
 
 /** Stages after the build itself, weighted by their measured duration. */
 export const BUILD_STAGES: Stage[] = [{ name: "fetch", weight: 6 }, ...ENVIRONMENT_STAGES];
@@ -61,6 +61,8 @@ export interface BuildPlan extends Omit<BuildInputs, "secrets"> {
   /** name of the image */
   reference: Reference;
   secrets: Secret[];
+  /** at registries of base images and features */
+  logins: Login[];
   /** looks for newer base images */
   pull?: boolean;
 }
@@ -152,7 +154,7 @@ async function build(
   plan: BuildPlan,
   { home, progress = silent, signal, onBuilt, checkBases = (bases) => Promise.resolve(bases) }: BuildOptions,
 ): Promise<{ environment: Environment } | { exitCode: number }> {
-  const { context, key, arch, reference, secrets, target, args, pull } = plan;
+  const { context, key, arch, reference, secrets, logins, target, args, pull } = plan;
   const script = async (phase: string, ...words: string[]) => {
     const { code, stdout, stderr } = await vm.run(
       ["sh", "-c", SCRIPT, "sbx-build", phase, ...words],
@@ -165,7 +167,7 @@ async function build(
       hint: `sbx delete ${vm.name} removes it with its cache, and the next build makes another one`,
     });
   };
-  await script("setup", ...secrets.flatMap(({ id, ref }) => [id, ref]));
+  await script("setup", loginFile(logins), ...secrets.flatMap(({ id, ref }) => [id, ref]));
   const { features } = context;
   await requireRoom(home, contextBytes(context) + (features ? contextBytes(features.files) : 0));
   await vm.upload(GUEST_PATHS.dockerfile, bytesOf(context.dockerfile));

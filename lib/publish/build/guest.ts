@@ -72,7 +72,7 @@ const BUILDAH =
 `;
 
 /**
- * Script with the steps of a build, by its first argument. `setup [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
+ * Script with the steps of a build, by its first argument. `setup LOGINS [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
  * exit code is the script's, and `features CONFIG OPTION…` the reference implementation of devcontainers, which runs buildah; `bases
  * NAME…` prints the digests of images; `push` writes the image into a folder, and prints its manifest; `tidy` removes everything
  * but the store.
@@ -85,6 +85,8 @@ phase=$1
 shift
 export CONTAINERS_REGISTRIES_CONF=${STATE}/registries.conf
 export STORAGE_DRIVER=overlay
+# Of buildah, and of the reference implementation of devcontainers.
+export REGISTRY_AUTH_FILE=${STATE}/config.json DOCKER_CONFIG=${STATE}
 case $phase in
 setup)
   if [ ! -e ${CONTAINER_APT_PATH} ]; then
@@ -114,6 +116,8 @@ ${BUILDAH}END
   : >${STATE}/ignore
   echo '{"default": [{"type": "insecureAcceptAnything"}]}' >${STATE}/policy.json
   printf '%s\\n' 'unqualified-search-registries = ["docker.io"]' 'short-name-mode = "disabled"' >${STATE}/registries.conf
+  printf %s "$1" >${STATE}/config.json
+  shift
   while [ $# -gt 0 ]; do
     printf %s "$2" >${STATE}/secrets/$1
     shift 2
@@ -164,7 +168,7 @@ push)
   ;;
 tidy)
   buildah rm --all >/dev/null 2>&1 || :
-  rm -rf ${STORE}/out ${STORE}/context ${STORE}/features ${STATE}/secrets ${INBOX}
+  rm -rf ${STORE}/out ${STORE}/context ${STORE}/features ${STATE}/secrets ${STATE}/config.json ${INBOX}
   ;;
 esac
 `;

@@ -10,4 +10,4 @@ export {
   runBuild,
   tagReference,
 } from "./build.ts";
-export { parseSecret, type Secret } from "./secret.ts";
+export { type Login, parseLogin, parseSecret, type Secret } from "./secret.ts";

@@ -88,6 +88,7 @@ async function inWorld(
       arch: ARCH,
       args: { VERSION: "3" },
       secrets: [{ id: "npm", ref: "credential:blake3:abc" }],
+      logins: [{ registry: "registry.example", user: "me", ref: "credential:blake3:def" }],
       target: "dev",
       key: "0".repeat(32),
       reference: tagReference("/srv/My App"),
@@ -162,7 +163,8 @@ Deno.test("a build makes an environment that its key, its name and its digest le
       ...["--build-arg", "VERSION=3"],
       ...["--secret", "id=npm,src=/run/sbx-build/secrets/npm"],
     ]);
-    assertEquals(vm.phases[0], ["setup", "npm", "credential:blake3:abc"]);
+    const logins = `{"auths":{"registry.example":{"auth":"${btoa("me:credential:blake3:def")}"}}}`;
+    assertEquals(vm.phases[0], ["setup", logins, "npm", "credential:blake3:abc"]);
     assertEquals(vm.phases.at(-1)?.[0], "tidy");
     assertEquals(vm.uploads.get("/workspace/.sbx-build/Dockerfile"), 12);
 
