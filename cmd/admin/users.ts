@@ -1,9 +1,11 @@
 /** `sbx-admin users`: processes of the users of this machine, for root. */
 import { z } from "zod";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
-import { asSbxError, ifFound, SbxError } from "../../lib/base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../../lib/base/error/mod.ts";
+import { writeAtomic } from "../../lib/base/home/mod.ts";
+import { joinMetrics, type ServiceMetrics } from "../../lib/base/metrics/mod.ts";
 import { note, plain, print, printJson } from "../../lib/base/print/mod.ts";
-import { replacedProcesses } from "../../lib/base/process/mod.ts";
+import { type HomeProcesses, programProcesses, replacedProcesses } from "../../lib/base/process/mod.ts";
 import { limitedOutput } from "../../lib/base/spawn/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
@@ -16,6 +18,10 @@ const RESTART_MS = timeLimit(600_000);
 const OUTPUT_MAX = 1024 * 1024;
 /** Most homes of a user whose processes are restarted: a user can have processes name any number. */
 const HOMES_MAX = 16;
+/** Longest time for the metrics of one home, in `ms`. */
+const METRICS_MS = timeLimit(30_000);
+/** Whether a service answers. */
+const UP = "sbx_user_service_up";
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
 const PROBLEM_MAX = 500;
 
@@ -25,6 +31,12 @@ const Answer = z.object({
   left: z.array(z.object({ vm: z.string(), why: z.string() })),
 });
 const Failure = z.object({ error: z.object({ message: z.string() }) });
+
+interface User {
+  name: string;
+  uid: number;
+  home: string;
+}
 
 interface Outcome {
   user: string;
@@ -53,29 +65,33 @@ const restart: Command = {
   run,
 };
 
+const metrics: Command = {
+  name: "users metrics",
+  usage: "[--user NAME]... [--out FILE]",
+  summary: "metrics of the services of all users, as Prometheus reads them",
+  notes: [
+    "Run it as root. Each sample has the label user, and home where that is not the user's own; sbx_user_service_up is 0 for a service that does not answer.",
+    "--out replaces FILE at once, e.g. in the folder of node_exporter's textfile collector. No service is started.",
+  ],
+  options: [
+    { name: "user", value: "NAME", many: true, about: "this user; default all" },
+    { name: "out", value: "FILE", about: "write them to a file, which everybody can read" },
+  ],
+  words: { min: 0, max: 0 },
+  examples: ["sbx-admin users metrics --out /var/lib/prometheus/node-exporter/sbx.prom"],
+  run: showMetrics,
+};
+
 export const group: CommandGroup = {
   name: "users",
   summary: "processes of the users of this machine",
-  subcommands: [restart],
+  subcommands: [restart, metrics],
 };
 
 async function run(args: Arguments): Promise<number> {
-  if (Deno.uid() !== 0) {
-    throw new SbxError("users.denied", "processes of other users are root's to restart", {
-      hint: "run it with sudo; sbx update restart restarts your own",
-    });
-  }
+  requireRoot("restart", "sbx update restart restarts your own");
   const program = await programPath();
-  const wanted = new Set<number>();
-  for (const name of args.list("user")) {
-    const user = await findUser(name);
-    if (!user) {
-      throw new SbxError("users.not_found", `this machine has no user "${plain(name)}"`, {
-        hint: "sbx-admin users restart --dry-run lists the ones that run a replaced program",
-      });
-    }
-    wanted.add(user.uid);
-  }
+  const wanted = await wantedUsers(args);
   const outcomes: Outcome[] = [];
   const homes = new Map<number, number>();
   for (const { uid, home, pids } of await replacedProcesses(program)) {
@@ -106,6 +122,65 @@ async function run(args: Arguments): Promise<number> {
   return outcomes.some(({ left }) => left.length > 0) ? 1 : 0;
 }
 
+function requireRoot(todo: string, own: string): void {
+  if (Deno.uid() === 0) return;
+  throw new SbxError("users.denied", `processes of other users are root's to ${todo}`, {
+    hint: `run it with sudo; ${own}`,
+  });
+}
+
+/** Users of `--user`; none: all. @throws {SbxError} `users.not_found` */
+async function wantedUsers(args: Arguments): Promise<Set<number>> {
+  const wanted = new Set<number>();
+  for (const name of args.list("user")) {
+    const user = await findUser(name);
+    if (!user) {
+      throw new SbxError("users.not_found", `this machine has no user "${plain(name)}"`, {
+        hint: "sbx-admin users restart --dry-run lists the ones that run a replaced program",
+      });
+    }
+    wanted.add(user.uid);
+  }
+  return wanted;
+}
+
+async function showMetrics(args: Arguments): Promise<number> {
+  requireRoot("read", "sbx status --metrics prints your own");
+  const program = await programPath();
+  const wanted = await wantedUsers(args);
+  const processes = (await programProcesses(program)).filter(({ uid }) =>
+    wanted.size === 0 || wanted.has(uid)
+  );
+  const homes = Map.groupBy(processes, ({ uid }) => uid);
+  const services = (await Promise.all([...homes].map(([uid, own]) => metricsOf(uid, own, program)))).flat();
+  const text = joinMetrics(services.flatMap(({ labels, text }) => [
+    {
+      labels,
+      text: `# TYPE ${UP} gauge\n# HELP ${UP} 1 if the user's service answers\n${UP} ${text ? 1 : 0}\n`,
+    },
+    ...(text ? [{ labels, text }] : []),
+  ]));
+  const out = args.text("out");
+  if (out === undefined) await print(text.trimEnd());
+  else await writeAtomic(out, text, 0o644);
+  return 0;
+}
+
+/** Metrics of the services of one user, one home after the other. */
+async function metricsOf(uid: number, homes: readonly HomeProcesses[], program: string) {
+  const services: ServiceMetrics[] = [];
+  const user = await findUser(uid);
+  if (!user) return services;
+  for (const { home } of homes.slice(0, HOMES_MAX)) {
+    const isOwn = home === undefined || home === `${user.home}/.sbx`;
+    const answer = await runAs(user, program, ["status", "--metrics"], home, METRICS_MS)
+      .catch(ignore("the sample of its state says that it does not answer"));
+    const text = answer?.success ? answer.stdout : "";
+    services.push({ labels: { user: user.name, ...(!isOwn && { home: plain(home) }) }, text });
+  }
+  return services;
+}
+
 async function show(outcomes: readonly Outcome[], isDry: boolean): Promise<void> {
   if (outcomes.length === 0) await print("no user runs a replaced program");
   for (const { user, home, pids, restarted, left } of outcomes) {
@@ -118,29 +193,16 @@ async function show(outcomes: readonly Outcome[], isDry: boolean): Promise<void>
   }
 }
 
-/** Runs `sbx update restart` as a user, with that user's groups: VMs may need the one of /dev/kvm. */
+/** Runs `sbx update restart` as a user. */
 async function restartAs(
-  { name, uid, home: own }: { name: string; uid: number; home: string },
+  user: User,
   program: string,
   home: string | undefined,
   mayStop: boolean,
 ): Promise<Pick<Outcome, "restarted" | "left">> {
-  const runtime = `/run/user/${uid}`;
   try {
-    const { stdout, stderr } = await limitedOutput("runuser", {
-      args: ["-u", name, "--", program, "update", "restart", "--json", ...mayStop ? ["--stop"] : []],
-      cwd: "/",
-      clearEnv: true,
-      env: {
-        PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-        HOME: own,
-        USER: name,
-        LOGNAME: name,
-        LANG: "C.UTF-8",
-        ...(home !== undefined && { SBX_HOME: home }),
-        ...(await ifFound(Deno.stat(runtime)) && { XDG_RUNTIME_DIR: runtime }),
-      },
-    }, { bytes: OUTPUT_MAX, ms: RESTART_MS });
+    const args = ["update", "restart", "--json", ...mayStop ? ["--stop"] : []];
+    const { stdout, stderr } = await runAs(user, program, args, home, RESTART_MS);
     const answer = Answer.safeParse(parse(stdout));
     if (answer.success) {
       const { restarted, left } = answer.data;
@@ -152,6 +214,31 @@ async function restartAs(
   } catch (cause) {
     return { restarted: [], left: [`nothing is restarted: ${asSbxError(cause, "runuser").message}`] };
   }
+}
+
+/** Runs sbx as a user, with that user's groups: VMs may need the one of /dev/kvm. */
+async function runAs(
+  { name, uid, home: own }: User,
+  program: string,
+  args: string[],
+  home: string | undefined,
+  ms: number,
+) {
+  const runtime = `/run/user/${uid}`;
+  return await limitedOutput("runuser", {
+    args: ["-u", name, "--", program, ...args],
+    cwd: "/",
+    clearEnv: true,
+    env: {
+      PATH: "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+      HOME: own,
+      USER: name,
+      LOGNAME: name,
+      LANG: "C.UTF-8",
+      ...(home !== undefined && { SBX_HOME: home }),
+      ...(await ifFound(Deno.stat(runtime)) && { XDG_RUNTIME_DIR: runtime }),
+    },
+  }, { bytes: OUTPUT_MAX, ms });
 }
 
 function parse(text: string): unknown {

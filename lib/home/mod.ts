@@ -1,5 +1,11 @@
 /** Configuration and updates of one home, for the service and programs beside it: VM terms, network, updates. */
-export { type ChannelUpdate, updateFromChannel, updatePins, updateProgram } from "./channel_update.ts";
+export {
+  type ChannelUpdate,
+  installOffered,
+  updateFromChannel,
+  updatePins,
+  updateProgram,
+} from "./channel_update.ts";
 export {
   cacheLimits,
   type ContractSources,

@@ -6,6 +6,9 @@ import { log } from "../base/log/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import type { CorpStore } from "../config/corp/mod.ts";
 import { displayUrl } from "../base/download/mod.ts";
+import { type CheckedChannel } from "../release/mod.ts";
+import { installOffered } from "../home/mod.ts";
+import { silent } from "../base/progress/mod.ts";
 import { listProfiles } from "../config/profile/mod.ts";
 import type { SettingsStore } from "../config/settings/mod.ts";
 import {
@@ -31,7 +34,10 @@ export interface UpdatesOptions {
   corp: CorpStore;
 }
 
-/** Updates of one home. Checks install nothing; they report updates and remember revocations. */
+/**
+ * Updates of one home. Checks report updates and remember revocations. They install nothing, unless corp.toml has its channel's
+ * profiles installed (`[release] install_profiles`).
+ */
 export class Updates {
   readonly #options: UpdatesOptions;
   #next?: { timer: number; at: number };
@@ -81,6 +87,7 @@ export class Updates {
     try {
       const checked = await fetchChannel(home, corp.state, source);
       await saveCheck(home, await describeCheck(home, source, checked));
+      if (this.#installs()) await this.#install(checked, source);
     } catch (cause) {
       const { message } = asSbxError(cause, "checking for updates");
       const { index, channel } = source;
@@ -88,6 +95,27 @@ export class Updates {
       await saveCheck(home, { at, url: displayUrl(index), channel, problem: message });
       throw cause;
     }
+  }
+
+  /** Corp has the profiles of its channel installed. */
+  #installs(): boolean {
+    const { state } = this.#options.corp;
+    return "config" in state && state.config.file.release.install_profiles;
+  }
+
+  /** Installs new and newer profiles; one that a person changed is kept. @throws {SbxError} the first failure, after the others */
+  async #install(checked: CheckedChannel, source: UpdateSource): Promise<void> {
+    const { home } = this.#options;
+    const { profiles, failures } = await installOffered(checked, source, {
+      home,
+      ids: [],
+      allowDowngrade: false,
+      progress: silent,
+    });
+    const names = profiles.filter(({ id, state }) => ["new", "newer"].includes(state) && !failures.has(id))
+      .map(({ id, revision }) => `${id} ${revision}`);
+    if (names.length > 0) log.info(`installed profiles of corp's channel: ${names.join(", ")}`);
+    for (const error of failures.values()) throw error;
   }
 
   #schedule(seconds: number): void {
@@ -113,7 +141,7 @@ export class Updates {
   /** Interval of checks, in `s`; undefined if checks are off, with the reason. */
   async #interval(): Promise<{ seconds?: number; reason: string }> {
     const { home, settings, corp } = this.#options;
-    if (settings.inForce(SETTING) !== true) return { reason: `${SETTING} is off` };
+    if (settings.inForce(SETTING) !== true && !this.#installs()) return { reason: `${SETTING} is off` };
     if (!this.#source([])) return { reason: "no release channel is configured" };
     const policy = "config" in corp.state ? corp.state.config.file.refresh_policy : undefined;
     const profiles = (await listProfiles(home)).flatMap((each) =>

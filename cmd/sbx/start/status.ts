@@ -1,5 +1,7 @@
 import type { SystemStatus } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { type Home, home } from "../../../lib/base/home/mod.ts";
 import {
   Client,
@@ -20,12 +22,17 @@ import { formatRam } from "../vm/new_vm.ts";
 
 export const command: Command = {
   name: "status",
-  usage: "[--watch] [--json]",
+  usage: "[--watch] [--json] [--metrics]",
   summary: "show service, gateway, hypervisor, assets and permissions",
   notes: ["The exit code is 1 if there is a problem."],
-  options: [{ name: "watch", about: "show it again every two seconds, until ctrl-c" }, JSON_OPTION],
+  options: [
+    { name: "watch", about: "show it again every two seconds, until ctrl-c" },
+    { name: "metrics", about: "print the metrics of the running service instead, as Prometheus reads them" },
+    JSON_OPTION,
+  ],
   examples: ["sbx status", "sbx status --json"],
   async run(args) {
+    if (args.has("metrics")) return await showMetrics();
     let ok = await show(args.has("json"));
     // Until a signal ends it.
     while (args.has("watch")) {
@@ -38,6 +45,26 @@ export const command: Command = {
   },
 };
 
+/** Prints the metrics of the service, which is not started for that. */
+async function showMetrics(): Promise<number> {
+  const place = home(Deno.env);
+  if (!await serviceAnswers(place)) {
+    throw new SbxError("service.unreachable", "no service of this home runs, so it has no metrics", {
+      hint: "sbx start starts it",
+    });
+  }
+  const client = Client.unix(place.serviceSocket);
+  try {
+    const answer = await client.send("GET", "/metrics", { signal: AbortSignal.timeout(METRICS_MS) });
+    await print((await answer.text()).trimEnd());
+    return 0;
+  } finally {
+    client.http.close();
+  }
+}
+
+/** Longest wait for the metrics, in `ms`. */
+const METRICS_MS = timeLimit(30_000);
 /** `ms` between two reports. */
 const WATCH_MS = 2000;
 

@@ -1,6 +1,6 @@
 /** Bytes at one address: a local file, or the answer of a server that is not trusted. */
 import { SbxError } from "../error/mod.ts";
-import { hostFetch } from "../proxy/mod.ts";
+import { hostFetch, untrustedIssuer } from "../proxy/mod.ts";
 import { fileURLToPath } from "node:url";
 import { isPrivateHost } from "../address/mod.ts";
 
@@ -97,7 +97,12 @@ async function follow(
 ): Promise<Response> {
   const headers = { "accept-encoding": "identity", ...(start > 0 && { range: `bytes=${start}-` }) };
   for (let at = url, hops = 0;; hops++) {
-    const response = await fetch(at, { headers, redirect: "manual", signal: watch.signal });
+    const response = await fetch(at, { headers, redirect: "manual", signal: watch.signal }).catch(
+      async (cause) => {
+        const untrusted = watch.signal.aborted ? undefined : await untrustedIssuer(at, cause);
+        throw untrusted ? failed(at, untrusted.problem, cause, untrusted.hint) : cause;
+      },
+    );
     if (![301, 302, 303, 307, 308].includes(response.status)) return response;
     await response.body?.cancel();
     if (hops === REDIRECTS_MAX) throw failed(url, `the server redirects more than ${REDIRECTS_MAX} times`);
@@ -156,10 +161,10 @@ async function* readChunks(
 }
 
 /** Error of one address. */
-export function failed(url: URL, reason: string, cause?: unknown): SbxError {
+export function failed(url: URL, reason: string, cause?: unknown, hint?: string): SbxError {
   return new SbxError("assets.download_failed", `cannot fetch ${displayUrl(url)}: ${reason}`, {
     cause,
-    hint: "try again: the download continues where it stopped, and installed files are unchanged",
+    hint: hint ?? "try again: the download continues where it stopped, and installed files are unchanged",
   });
 }
 

@@ -129,3 +129,55 @@ export class Histogram implements Metric {
     return head(this.#family, "histogram") + lines.join("");
   }
 }
+
+// Metrics of several services in one text.
+
+/** Most samples of one service that are taken. */
+const SAMPLES_MAX = 20_000;
+const FAMILY = /^# (HELP|TYPE) (sbx_[a-z0-9_]{1,100}|process_[a-z0-9_]{1,100}) (.{1,500})$/;
+const SAMPLE =
+  /^((?:sbx|process)_[a-z0-9_]{1,110})(?:\{((?:[a-z_]{1,50}="(?:[^"\\]|\\[\\"n]){0,200}",?){0,10})\})? ([-+0-9.eINa-f]{1,40})$/;
+
+/** Metrics of one service, and the labels that its samples get. */
+export interface ServiceMetrics {
+  labels: Labels;
+  text: string;
+}
+
+/**
+ * Joins the metrics of services of several users. A service is its user's, who may have it write anything: lines that are no
+ * metric of sbx are left out, a series comes once, and no service writes a sample of another user.
+ */
+export function joinMetrics(services: readonly ServiceMetrics[]): string {
+  const families = new Map<string, { help?: string; type?: string; samples: string[] }>();
+  const seen = new Set<string>();
+  for (const { labels, text } of services) {
+    let left = SAMPLES_MAX;
+    const own = labelText(labels).slice(1, -1);
+    let current: string | undefined;
+    for (const line of text.split("\n")) {
+      const [, kind, name, rest] = FAMILY.exec(line) ?? [];
+      if (kind !== undefined) {
+        const family = families.get(name) ?? { samples: [] };
+        if (kind === "HELP") family.help ??= rest;
+        else if (/^(counter|gauge|histogram)$/.test(rest)) family.type ??= rest;
+        families.set(name, family);
+        current = name;
+        continue;
+      }
+      const [, metric, more = "", value] = SAMPLE.exec(line) ?? [];
+      if (metric === undefined || current === undefined || left === 0) continue;
+      if (!["", "_bucket", "_sum", "_count"].some((end) => metric === current + end)) continue;
+      const names = [...more.matchAll(/(?:^|,)([a-z_]+)="/g)].map(([, label]) => label);
+      const key = `${metric}{${own}${more && `,${more}`}}`;
+      if (names.some((label) => label in labels) || seen.has(key) || Number.isNaN(Number(value))) continue;
+      seen.add(key);
+      left--;
+      families.get(current)!.samples.push(`${key} ${value}`);
+    }
+  }
+  return [...families].filter(([, { type, samples }]) => type !== undefined && samples.length > 0)
+    .map(([name, { help = name, type, samples }]) =>
+      `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${samples.join("\n")}\n`
+    ).join("");
+}

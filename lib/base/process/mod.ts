@@ -66,8 +66,8 @@ export async function runsReplacedProgram(pid: number): Promise<boolean> {
   return file.endsWith(" (deleted)");
 }
 
-/** Processes of one home that run a replaced program. */
-export interface Replaced {
+/** Processes of one home that run a program. */
+export interface HomeProcesses {
   uid: number;
   /** `SBX_HOME` of the processes; absent: the user's own */
   home?: string;
@@ -75,14 +75,26 @@ export interface Replaced {
 }
 
 /** Finds processes of a program whose file was replaced since their start, outside containers: only Linux shows it. */
-export async function replacedProcesses(program: string): Promise<Replaced[]> {
-  const found = new Map<string, Replaced>();
+export function replacedProcesses(program: string): Promise<HomeProcesses[]> {
+  return processesOf([`${program} (deleted)`]);
+}
+
+/** Finds processes of a program, also of a replaced one, outside containers: only Linux shows it. */
+export function programProcesses(program: string): Promise<HomeProcesses[]> {
+  return processesOf([program, `${program} (deleted)`]);
+}
+
+/** @param files the file that a process runs, as Linux shows it */
+async function processesOf(files: readonly string[]): Promise<HomeProcesses[]> {
+  const found = new Map<string, HomeProcesses>();
   if (Deno.build.os !== "linux") return [];
   const root = await Deno.stat("/");
   for await (const { name } of Deno.readDir("/proc")) {
     const pid = Number(name);
-    if (!Number.isSafeInteger(pid) || !await runsReplacedProgram(pid)) continue;
-    const process = await replacedProcess(pid, `${program} (deleted)`, root).catch(
+    if (!Number.isSafeInteger(pid)) continue;
+    const file = await Deno.readLink(`/proc/${pid}/exe`).catch(() => "");
+    if (!files.includes(file)) continue;
+    const process = await processOf(pid, file, root).catch(
       ignore("it has ended, or hides, e.g. in a file system of its user's"),
     );
     if (!process) continue;
@@ -96,11 +108,11 @@ export async function replacedProcesses(program: string): Promise<Replaced[]> {
 }
 
 /** The user and home of a process that runs a file outside containers. */
-async function replacedProcess(
+async function processOf(
   pid: number,
   file: string,
   root: Deno.FileInfo,
-): Promise<Pick<Replaced, "uid" | "home"> | undefined> {
+): Promise<Pick<HomeProcesses, "uid" | "home"> | undefined> {
   const runsIt = async () => await Deno.readLink(`/proc/${pid}/exe`) === file;
   if (!await runsIt()) return undefined;
   const own = await Deno.stat(`/proc/${pid}/root/`);

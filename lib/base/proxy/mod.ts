@@ -11,4 +11,5 @@ export {
   useHostNetwork,
 } from "./current.ts";
 export { ClosedNetwork, directClient, HostNetwork, readCaFile, type Target } from "./host_network.ts";
+export { untrustedIssuer } from "./issuer.ts";
 export { NoProxy, noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";

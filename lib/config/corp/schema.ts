@@ -258,8 +258,13 @@ export const CorpFile = z.strictObject({
     /** channel index, and the channel of it that this host follows */
     channels_url: releaseUrl.optional(),
     channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -").optional(),
+    /** profiles of the channel install by themselves, whatever app.auto_update says */
+    install_profiles: z.boolean().default(false),
     hmac_key_file: path.optional(),
     trust_file: path.optional(),
+  }).refine(({ install_profiles, channels_url }) => !install_profiles || channels_url !== undefined, {
+    path: ["channels_url"],
+    message: "is missing: install_profiles installs the profiles of a channel",
   }).prefault({}),
 });
 export type CorpFile = z.output<typeof CorpFile>;

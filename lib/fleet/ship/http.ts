@@ -2,7 +2,7 @@
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { timeLimit } from "../../base/time/mod.ts";
-import { hostFetch } from "../../base/proxy/mod.ts";
+import { hostFetch, untrustedIssuer } from "../../base/proxy/mod.ts";
 import { z } from "zod";
 import type { LogAnswer } from "../log/mod.ts";
 import { Heads, HEX64 } from "../segment/mod.ts";
@@ -107,9 +107,11 @@ export class HttpTarget implements SegmentTarget {
       });
       return { status: response.status, body: await readJson(response) };
     } catch (cause) {
-      throw new SbxError("fleet.unavailable", `the collector ${this.name} does not answer`, {
+      const untrusted = await untrustedIssuer(url, cause);
+      const problem = untrusted ? `cannot be used: ${untrusted.problem}` : "does not answer";
+      throw new SbxError("fleet.unavailable", `the collector ${this.name} ${problem}`, {
         cause,
-        hint: KEPT,
+        hint: untrusted ? `${untrusted.hint}; ${KEPT}` : KEPT,
       });
     }
   }

@@ -15,17 +15,25 @@ ExecStart=/usr/bin/sbx-service
 KillMode=process
 Restart=on-failure
 UMask=0077
+LimitCORE=0
+TasksMax=16384
+OOMPolicy=continue
 
 [Install]
 WantedBy=default.target
 `;
 
-/** Service of one user on a machine without logins: systemctl enable --now sbx-service@NAME. */
+/**
+ * Service of one user on a machine without logins: systemctl enable --now sbx-service@NAME. It has its user's rights, and its
+ * limits; more confinement would take newuidmap's capabilities, and with them the folders of its VMs.
+ */
 const INSTANCE_UNIT = `[Unit]
 Description=sbx, virtual machines for agents of %i
 Documentation=file:///usr/share/doc/sbx/README.md.gz
 After=network-online.target
 Wants=network-online.target
+StartLimitIntervalSec=60
+StartLimitBurst=5
 
 [Service]
 User=%i
@@ -33,9 +41,57 @@ ExecStart=/usr/bin/sbx-service
 KillMode=process
 Restart=on-failure
 UMask=0077
+ProtectControlGroups=yes
+KeyringMode=private
+LimitCORE=0
+TasksMax=16384
+OOMPolicy=continue
 
 [Install]
 WantedBy=multi-user.target
+`;
+
+/** Metrics of all users, for the textfile collector of node_exporter. */
+const METRICS_UNIT = `[Unit]
+Description=Metrics of sbx of all users
+ConditionPathIsDirectory=/var/lib/prometheus/node-exporter
+
+[Service]
+Type=oneshot
+ExecStart=/usr/bin/sbx-admin users metrics --out /var/lib/prometheus/node-exporter/sbx.prom
+TimeoutStartSec=120
+ProtectSystem=strict
+ReadWritePaths=/var/lib/prometheus/node-exporter
+PrivateDevices=yes
+PrivateMounts=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+ProtectKernelLogs=yes
+ProtectClock=yes
+ProtectHostname=yes
+RestrictSUIDSGID=yes
+RestrictNamespaces=yes
+RestrictRealtime=yes
+RestrictAddressFamilies=AF_UNIX
+PrivateNetwork=yes
+LockPersonality=yes
+SystemCallArchitectures=native
+# It reads whose processes run sbx, and asks each as its user.
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_SYS_PTRACE CAP_DAC_READ_SEARCH CAP_KILL
+NoNewPrivileges=yes
+`;
+
+const METRICS_TIMER = `[Unit]
+Description=Metrics of sbx of all users, once a minute
+ConditionPathIsDirectory=/var/lib/prometheus/node-exporter
+
+[Timer]
+OnBootSec=1min
+OnUnitActiveSec=1min
+
+[Install]
+WantedBy=timers.target
 `;
 
 /** Assets that a package names, for all users. */
@@ -156,6 +212,8 @@ export function sbxDeb(parts: SbxParts): Deb {
       { path: "usr/lib/sbx/update-assets", content: { text: UPDATE_ASSETS }, mode: 0o755 },
       unit("user/sbx.service", USER_UNIT),
       unit("system/sbx-service@.service", INSTANCE_UNIT),
+      unit("system/sbx-metrics.service", METRICS_UNIT),
+      unit("system/sbx-metrics.timer", METRICS_TIMER),
       unit("system/sbx-assets.service", ASSETS_UNIT),
       unit("system/sbx-assets.timer", ASSETS_TIMER),
       { path: "usr/share/bash-completion/completions/sbx", content: { text: parts.completions.bash } },

@@ -29,6 +29,16 @@ export const FETCH_ASSETS = `/usr/lib/sbx/update-assets || {
 }
 `;
 
+/**
+ * True unless a company's package is unpacked and not configured, as in one call of apt with both: its settings and
+ * authorities are not installed, and its own script fetches the assets when they are.
+ */
+const MAY_FETCH = `may_fetch() {
+  owner=$(dpkg-query -S /usr/share/sbx/manifest-origin.json 2>/dev/null | sed -n '1s/[:,].*//p') || true
+  [ -z "$owner" ] || [ "$(dpkg-query -W -f '\${db:Status-Status}' "$owner" 2>/dev/null)" = installed ]
+}
+`;
+
 export const POSTINST = `#!/bin/sh
 set -e
 case "$1" in
@@ -47,7 +57,7 @@ case "$1" in
     fi
     ;;
 esac
-if [ "$1" = configure ]; then
+${MAY_FETCH}if [ "$1" = configure ] && may_fetch; then
   ${FETCH_ASSETS.replaceAll("\n", "\n  ").trimEnd()}
 fi
 `;

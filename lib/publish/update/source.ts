@@ -38,13 +38,13 @@ export function updateSource(corp: CorpState, env: Env = Deno.env): UpdateSource
       hint: "ask your administrator to repair corp.toml",
     });
   }
-  const release = "config" in corp ? corp.config.file.release : {};
-  const url = release.channels_url ?? (env.get("SBX_RELEASE_CHANNELS_URL") || undefined);
+  const release = "config" in corp ? corp.config.file.release : undefined;
+  const url = release?.channels_url ?? (env.get("SBX_RELEASE_CHANNELS_URL") || undefined);
   if (url === undefined) return undefined;
   return {
     index: parseIndexUrl(url),
-    channel: release.channel ?? DEFAULT_CHANNEL,
-    isCorps: release.channels_url !== undefined,
+    channel: release?.channel ?? DEFAULT_CHANNEL,
+    isCorps: release?.channels_url !== undefined,
   };
 }
 

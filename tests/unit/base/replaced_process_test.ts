@@ -1,7 +1,7 @@
 /** Processes that still run a replaced program, found by their file and home. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { replacedProcesses } from "../../../lib/base/process/mod.ts";
+import { programProcesses, replacedProcesses } from "../../../lib/base/process/mod.ts";
 
 Deno.test("processes of a replaced program are found by home, others are not", async () => {
   const dir = await Deno.realPath(await Deno.makeTempDir());
@@ -29,6 +29,11 @@ Deno.test("processes of a replaced program are found by home, others are not", a
         [Deno.uid(), undefined, [old[0].pid, old[1].pid].toSorted()],
         [Deno.uid(), "/srv/ci", [old[2].pid]],
       ].toSorted(),
+    );
+    const all = await programProcesses(program);
+    assertEquals(
+      all.find(({ home }) => home === undefined)?.pids.toSorted(),
+      [old[0].pid, old[1].pid, current.pid].toSorted(),
     );
   } finally {
     for (const child of [...old, current]) {

@@ -1,7 +1,7 @@
 /** Scripts that dpkg runs as root. */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
-import { POSTRM } from "../../../../lib/publish/package/script.ts";
+import { POSTINST, POSTRM } from "../../../../lib/publish/package/script.ts";
 import { runChild } from "../../../helper/child.ts";
 
 Deno.test("a folder that a user keeps from removal does not keep the package", async () => {
@@ -20,6 +20,30 @@ Deno.test("a folder that a user keeps from removal does not keep the package", a
     assertEquals(success, true);
     const left = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
     assertEquals(left.sort(), ["sbx-0123", `sbx-${uid + 1}`].sort());
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+Deno.test("the installer leaves the assets to a company's package that is not configured yet", async () => {
+  const dir = await Deno.makeTempDir();
+  try {
+    const run = async (owner: string, state: string) => {
+      // dpkg's answers: the owner of the manifest's address, and its state.
+      const answer =
+        `#!/bin/sh\ncase $1 in -S) [ -z "${owner}" ] || echo "${owner}: $2" ;; *) echo "${state}" ;; esac\n`;
+      await Deno.writeTextFile(join(dir, "dpkg-query"), answer, { mode: 0o755 });
+      const script = POSTINST.replaceAll("/usr/lib/sbx/update-assets ||", "echo fetched ||")
+        .replaceAll("/run/systemd/system", join(dir, "none"));
+      const args = ["-c", `command() { return 1; }\n${script}`, "postinst", "configure"];
+      const env = { PATH: `${dir}:${Deno.env.get("PATH")}` };
+      const { success, stdout } = await runChild("sh", { args, env });
+      assertEquals(success, true);
+      return new TextDecoder().decode(stdout).trim();
+    };
+    assertEquals(await run("", ""), "fetched");
+    assertEquals(await run("sbx-example", "installed"), "fetched");
+    assertEquals(await run("sbx-example", "unpacked"), "");
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

@@ -6,6 +6,9 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { bootAssets, loadProfile } from "../../../../lib/config/profile/mod.ts";
 import { formatUpdates } from "../../../../cmd/sbx/admin/update.ts";
 import { addEntries, describeProfile, openRelease, Workspace } from "../../../../lib/publish/mod.ts";
+import { corpPlaces, CorpStore } from "../../../../lib/config/corp/mod.ts";
+import { loadDefinitions, SettingsStore } from "../../../../lib/config/settings/mod.ts";
+import { Updates } from "../../../../lib/service/mod.ts";
 import { Follower } from "../../../helper/follower.ts";
 
 Deno.test("a release is checked, installed with its image, and followed by a newer one", async () => {
@@ -159,4 +162,43 @@ Deno.test("without a channel, with an invalid one, with a closed corp.toml and w
   await Deno.writeTextFile(corp, "broken = ");
   Deno.env.set("SBX_CORP_CONFIG", corp);
   assertEquals((await assertRejects(() => follower.install(), SbxError)).code, "corp.closed");
+});
+
+Deno.test("profiles of the channel install by themselves when corp says so, but for the ones that a person changed", async () => {
+  await using follower = await Follower.make();
+  const { home, server } = follower;
+  const corp = join(follower.dir, "corp.toml");
+  const release = `[release]\nchannels_url = "${server.url}"\n`;
+  await Deno.writeTextFile(corp, release);
+  Deno.env.set("SBX_CORP_CONFIG", corp);
+  const definitions = await loadDefinitions();
+  const open = async () => {
+    const store = new CorpStore(home, corpPlaces());
+    await store.load();
+    const settings = await SettingsStore.open({ home, corp: store, definitions });
+    await settings.edit({ "app.auto_update": false });
+    return new Updates({ home, settings, corp: store });
+  };
+  let updates = await open();
+  assertEquals((await updates.status()).schedule?.reason, "app.auto_update is off");
+  await updates.check();
+  await assertRejects(() =>
+    loadProfile(home, "code").then(({ revision }) => assertEquals(revision, "1.0.0"))
+  );
+  await Deno.writeTextFile(corp, `${release}install_profiles = true\n`);
+  updates = await open();
+  assertEquals((await updates.status()).schedule?.interval_secs, 86_400);
+  await updates.check();
+  assertEquals((await loadProfile(home, "code")).revision, "1.0.0");
+  await follower.publish("1.1.0");
+  const { last_check } = await updates.check();
+  assertEquals([(await loadProfile(home, "code")).revision, last_check?.profiles?.[0].state], [
+    "1.1.0",
+    "same",
+  ]);
+  const path = join(home.profilesDir, "code/profile.toml");
+  await Deno.writeTextFile(path, (await Deno.readTextFile(path)) + "\n# mine\n");
+  await follower.publish("1.2.0");
+  await updates.check();
+  assertEquals((await loadProfile(home, "code")).revision, "1.1.0");
 });
