@@ -6,7 +6,7 @@ import { log } from "../base/log/mod.ts";
 import { backgroundTimeout } from "../base/time/mod.ts";
 import type { CorpStore } from "../config/corp/mod.ts";
 import { displayUrl } from "../base/download/mod.ts";
-import { type CheckedChannel } from "../release/mod.ts";
+import type { CheckedChannel } from "../release/mod.ts";
 import { installOffered } from "../home/mod.ts";
 import { silent } from "../base/progress/mod.ts";
 import { listProfiles } from "../config/profile/mod.ts";
