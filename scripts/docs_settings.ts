@@ -13,6 +13,7 @@ export const EXAMPLES: Record<string, string> = {
   "network.no_proxy": "intranet.example.com,192.0.2.0/24",
   "network.upstream_proxy": "http://proxy.example.com:3128",
   "network.upstream_proxy_auth_file": "/home/ada/.config/proxy-password",
+  "network.upstream_proxy_auth_program": "/usr/local/bin/proxy-token",
   "network.upstream_overrides": "api.example.com=127.0.0.1:8443,web.example.com:80=127.0.0.1:8080",
   "repository.git.identity.author_email": "ada@example.com",
   "repository.git.identity.author_name": "Ada Lovelace",

@@ -395,12 +395,14 @@ function proxyOf(settings: SettingsStore): Contract["network"]["proxy"] {
   const url = settings.inForce("network.upstream_proxy");
   const noProxy = settings.inForce("network.no_proxy") as string[] | undefined;
   const authFile = settings.inForce("network.upstream_proxy_auth_file");
+  const authProgram = settings.inForce("network.upstream_proxy_auth_program");
   const byName = settings.inForce("network.upstream_proxy_by_name");
-  if (!url && byName !== true) return undefined;
+  if (!url && !authProgram && byName !== true) return undefined;
   return {
     ...(url ? { url: url as string } : {}),
     ...(noProxy?.length && { no_proxy: noProxy }),
     ...(authFile ? { auth_file: authFile as string } : {}),
+    ...(authProgram ? { auth_program: authProgram as string } : {}),
     ...(byName === true && { by_name: true }),
   };
 }

@@ -1,16 +1,15 @@
 /** How programs of this host reach the network. */
 import { SbxError } from "../error/mod.ts";
-import { NoProxy, type Proxies, type Proxy } from "./settings.ts";
-import { closeQuietly } from "../wire/mod.ts";
+import { NoProxy, type Proxies, type Proxy, urlOf, type Way } from "./settings.ts";
+import { VARIABLES, withoutVariables } from "./direct.ts";
+import { Relay } from "./relay.ts";
+import { connectThrough } from "./tunnel.ts";
 import { isAbsolute } from "node:path";
 
 /** Idle connections kept for one host. */
 const IDLE_PER_HOST_MAX = 64;
-/** Variables that name proxies; Deno reads them whenever it makes an HTTP client. */
-const VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].flatMap((name) => [
-  name,
-  name.toLowerCase(),
-]);
+/** Stands for the relay of a network whose proxies are found for each address. */
+const RELAYED: Proxy = { scheme: "http", hostname: "localhost", port: 0 };
 
 /** An address, and the name that led to it. */
 export interface Target {
@@ -28,6 +27,7 @@ export class HostNetwork implements Disposable {
   /** requests without a proxy need no client of their own */
   readonly #isPlain: boolean;
   readonly #clients = new Map<Proxy | undefined, Deno.HttpClient>();
+  #relay?: Relay;
 
   /**
    * @param caCerts PEM, in addition to the system's
@@ -46,8 +46,10 @@ export class HostNetwork implements Disposable {
 
   /** Makes the clients now, for a process that gives up the permission to read its environment. */
   prepare(): this {
-    const { https, http } = this.#proxies;
-    for (const proxy of new Set([undefined, https, http])) if (proxy || !this.#isPlain) this.#clientOf(proxy);
+    const { https, http, find } = this.#proxies;
+    for (const proxy of new Set([undefined, https, http, find && RELAYED])) {
+      if (proxy || !this.#isPlain) this.#clientOf(proxy);
+    }
     return this;
   }
 
@@ -55,8 +57,14 @@ export class HostNetwork implements Disposable {
   fetch(input: URL | string | Request, init: RequestInit = {}): Promise<Response> {
     const url = new URL(input instanceof Request ? input.url : input);
     const port = Number(url.port || (url.protocol === "https:" ? 443 : 80));
-    const { noProxy, https, http } = this.#proxies;
-    const proxy = noProxy.has(url.hostname, port) ? undefined : url.protocol === "https:" ? https : http;
+    const { noProxy, https, http, find } = this.#proxies;
+    const proxy = noProxy.has(url.hostname, port)
+      ? undefined
+      : find
+      ? RELAYED
+      : url.protocol === "https:"
+      ? https
+      : http;
     return fetch(
       input,
       !proxy && this.#isPlain ? init : { ...init, client: this.#clientOf(proxy) } as RequestInit,
@@ -70,18 +78,47 @@ export class HostNetwork implements Disposable {
    * @throws {SbxError} `network.proxy.failed`
    */
   async connect({ hostname, port, name }: Target, signal?: AbortSignal): Promise<Deno.TcpConn> {
-    const { https, noProxy, byName } = this.#proxies;
-    const isDirect = [hostname, name].some((host) => host !== undefined && noProxy.has(host, port));
-    if (!https || isDirect) return await Deno.connect({ hostname, port, signal });
-    return await connectThrough(https, { hostname: byName && name ? name : hostname, port }, signal);
+    const ways = await this.#waysTo({ hostname, port, name });
+    return await this.#connectBy(ways, { hostname, port, ...(this.#proxies.byName && { name }) }, signal);
+  }
+
+  /** Proxies for a target, in the order in which they are tried; `undefined` is a direct connection. */
+  async #waysTo({ hostname, port, name }: Target, scheme = port === 80 ? "http" : "https"): Promise<Way[]> {
+    const { https, find, noProxy } = this.#proxies;
+    if ([hostname, name].some((host) => host !== undefined && noProxy.has(host, port))) return [undefined];
+    if (!find) return [https];
+    return await find({
+      scheme,
+      host: name ?? hostname,
+      port,
+      ...(name !== undefined && { address: hostname }),
+    });
+  }
+
+  /** @param to with a name that proxies are asked for in place of the address */
+  async #connectBy(ways: readonly Way[], to: Target, signal?: AbortSignal): Promise<Deno.TcpConn> {
+    let failure: unknown;
+    for (const way of ways) {
+      try {
+        if (!way) return await Deno.connect({ hostname: to.hostname, port: to.port, signal });
+        const asked = { hostname: to.name ?? to.hostname, port: to.port };
+        return await connectThrough(way, asked, this.#proxies.login, this.#caCerts, signal);
+      } catch (error) {
+        failure ??= error;
+        if (signal?.aborted) break;
+      }
+    }
+    throw failure;
   }
 
   /** Variables for child processes that connect directly, such as npm. Not for guests: may hold a password. */
   environment(): Record<string, string> {
-    const { https, http, noProxy } = this.#proxies;
+    const { https, http, find, noProxy } = this.#proxies;
+    const urlFor = (proxy?: Proxy) =>
+      find || proxy && this.#isRelayed(proxy) ? this.#relayed().url : proxy && urlOf(proxy);
     const values = {
-      HTTPS_PROXY: https ? urlOf(https) : "",
-      HTTP_PROXY: http ? urlOf(http) : "",
+      HTTPS_PROXY: urlFor(https) ?? "",
+      HTTP_PROXY: urlFor(http) ?? "",
       NO_PROXY: noProxy.text,
     };
     return {
@@ -95,43 +132,37 @@ export class HostNetwork implements Disposable {
   [Symbol.dispose](): void {
     for (const client of this.#clients.values()) client.close();
     this.#clients.clear();
+    this.#relay?.[Symbol.dispose]();
+  }
+
+  /** True for a proxy that only {@linkcode connectThrough} can use: Deno's client and programs know plain ones. */
+  #isRelayed(proxy: Proxy): boolean {
+    return proxy === RELAYED || proxy.scheme !== "http" || this.#proxies.login !== undefined;
+  }
+
+  #relayed(): Relay {
+    return this.#relay ??= new Relay(async (scheme, to) => {
+      const ways = scheme === "http" && !this.#proxies.find
+        ? [this.#proxies.http]
+        : await this.#waysTo(to, scheme);
+      return await this.#connectBy(ways, to);
+    });
   }
 
   #clientOf(proxy: Proxy | undefined): Deno.HttpClient {
     let client = this.#clients.get(proxy);
     if (!client) {
+      const used = proxy && this.#isRelayed(proxy) ? this.#relayed().proxy : proxy;
       client = withoutVariables(() =>
         Deno.createHttpClient({
           caCerts: this.#caCerts,
           poolMaxIdlePerHost: IDLE_PER_HOST_MAX,
-          ...(proxy && { proxy: { url: urlOf({ ...proxy, user: undefined }), basicAuth: proxy.user } }),
+          ...(used && { proxy: { url: urlOf({ ...used, user: undefined }), basicAuth: used.user } }),
         })
       );
       this.#clients.set(proxy, client);
     }
     return client;
-  }
-}
-
-function urlOf({ hostname, port, user }: Proxy): string {
-  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
-  const login = user ? `${encodeURIComponent(user.username)}:${encodeURIComponent(user.password)}@` : "";
-  return `http://${login}${host}:${port}`;
-}
-
-/** A client for this machine's own ports, which no proxy can reach. Deno's own one would send their requests to it. */
-export function directClient(): Deno.HttpClient {
-  return withoutVariables(() => Deno.createHttpClient({}));
-}
-
-/** Hides the variables from Deno: which request goes where is decided here alone. */
-function withoutVariables<T>(make: () => T): T {
-  const values = VARIABLES.map((name) => [name, Deno.env.get(name)] as const);
-  for (const [name, value] of values) if (value !== undefined) Deno.env.delete(name);
-  try {
-    return make();
-  } finally {
-    for (const [name, value] of values) if (value !== undefined) Deno.env.set(name, value);
   }
 }
 
@@ -155,90 +186,6 @@ export class ClosedNetwork extends HostNetwork {
   override environment(): Record<string, string> {
     throw this.#error;
   }
-}
-
-// TCP connections through a proxy: CONNECT (RFC 9110 §9.3.6).
-
-/** Longest head of a proxy's answer, in `bytes`. */
-const HEAD_MAX = 16 * 1024;
-const END = "\r\n\r\n";
-
-/**
- * Connects to a host through a proxy.
- *
- * @param to name or address, and port, that the proxy connects to
- * @throws {SbxError} `network.proxy.failed`
- */
-async function connectThrough(
-  proxy: Proxy,
-  to: { hostname: string; port: number },
-  signal?: AbortSignal,
-): Promise<Deno.TcpConn> {
-  const authority = `${to.hostname.includes(":") ? `[${to.hostname}]` : to.hostname}:${to.port}`;
-  const { hostname, port } = proxy;
-  let conn: Deno.TcpConn | undefined;
-  const close = () => closeQuietly(conn);
-  try {
-    conn = await Deno.connect({ hostname, port, signal });
-    signal?.addEventListener("abort", close);
-    const fields = [`CONNECT ${authority} HTTP/1.1`, `host: ${authority}`];
-    if (proxy.user) fields.push(`proxy-authorization: ${basicOf(proxy.user)}`);
-    await writeAll(conn, new TextEncoder().encode(fields.join("\r\n") + END));
-    const status = await readStatus(conn);
-    if (status >= 200 && status < 300) return conn;
-    const hint = status === 407
-      ? "it wants a user and a password: network.upstream_proxy_auth_file, or in HTTPS_PROXY"
-      : "ask the administrator of the proxy; network.no_proxy names hosts that need none";
-    throw failed(proxy, `refused a connection to ${authority} with ${status || "an invalid answer"}`, hint);
-  } catch (cause) {
-    close();
-    if (cause instanceof SbxError || signal?.aborted) throw cause;
-    throw failed(
-      proxy,
-      "cannot be reached",
-      "check network.upstream_proxy, or HTTPS_PROXY of the service",
-      cause,
-    );
-  } finally {
-    signal?.removeEventListener("abort", close);
-  }
-}
-
-/** Value of `proxy-authorization`. */
-function basicOf({ username, password }: NonNullable<Proxy["user"]>): string {
-  return `Basic ${new TextEncoder().encode(`${username}:${password}`).toBase64()}`;
-}
-
-/**
- * Reads the head of the answer and not a byte more: what follows is the host's, and TLS begins on the bare connection.
- *
- * @returns the status; 0 for an invalid head
- */
-async function readStatus(conn: Deno.Conn): Promise<number> {
-  let head = "";
-  const buffer = new Uint8Array(END.length);
-  while (!head.endsWith(END)) {
-    if (head.length > HEAD_MAX) return 0;
-    const read = await conn.read(buffer.subarray(0, END.length - matched(head)));
-    if (read === null) return 0;
-    head += String.fromCharCode(...buffer.subarray(0, read));
-  }
-  return Number(head.match(/^HTTP\/1\.[01] (\d{3})[ \r]/)?.[1] ?? 0);
-}
-
-/** Characters of the end that the head already ends with. */
-function matched(head: string): number {
-  let count = END.length;
-  while (!head.endsWith(END.slice(0, count))) count--;
-  return count;
-}
-
-async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
-}
-
-function failed({ hostname, port }: Proxy, what: string, hint: string, cause?: unknown): SbxError {
-  return new SbxError("network.proxy.failed", `the proxy ${hostname}:${port} ${what}`, { cause, hint });
 }
 
 // Certificate authorities of `network.extra_ca_file`.

@@ -10,6 +10,7 @@ export {
   openHostNetwork,
   useHostNetwork,
 } from "./current.ts";
-export { ClosedNetwork, directClient, HostNetwork, readCaFile, type Target } from "./host_network.ts";
+export { directClient } from "./direct.ts";
+export { ClosedNetwork, HostNetwork, readCaFile, type Target } from "./host_network.ts";
 export { untrustedIssuer } from "./issuer.ts";
 export { NoProxy, noProxyProblem, type ProxySettings, readProxies } from "./settings.ts";

@@ -5,6 +5,10 @@
 import { isAbsolute } from "node:path";
 import { SbxError } from "../error/mod.ts";
 import { accessProblem } from "../home/mod.ts";
+import { limitedOutput } from "../spawn/mod.ts";
+import { timeLimit } from "../time/mod.ts";
+import { PacFile } from "./pac.ts";
+import { systemProxy } from "./system.ts";
 import { log } from "../log/mod.ts";
 import { canonicalHost, isAddress, isInCidr, parseCidr } from "../address/mod.ts";
 
@@ -13,25 +17,50 @@ const AUTH_FILE_MAX = 4096;
 
 /** Values of the settings `network.upstream_proxy` and those beside it. */
 export interface ProxySettings {
-  /** `http://HOST:PORT`; `none`: no proxy, whatever the environment says; absent: that of the environment */
+  /**
+   * `http://`, `https://` or `socks5://` with `HOST:PORT`; `pac+` and the address of a PAC file; `system`: the one of the system's
+   * settings; `none`: no proxy, whatever the environment says; absent: that of the environment
+   */
   url?: string;
   /** hosts without a proxy, in place of `NO_PROXY` */
   no_proxy?: string[];
   /** file with `USER:PASSWORD` */
   auth_file?: string;
+  /** program that prints a token of `Negotiate` for a proxy */
+  auth_program?: string;
   /** guests' connections are requested by name, which the proxy resolves */
   by_name?: boolean;
 }
 
 /** A proxy. Its password is in no message. */
 export interface Proxy {
+  /** how this machine speaks to it */
+  scheme: "http" | "https" | "socks5";
   hostname: string;
   port: number;
   user?: { username: string; password: string };
 }
 
+/** A proxy, or `undefined`: a direct connection. */
+export type Way = Proxy | undefined;
+
+/** Value of `proxy-authorization` for a proxy, new for each connection. */
+export type ProxyLogin = (proxy: Proxy) => Promise<string>;
+
+/** An address whose way a PAC file decides on. */
+export interface Sought {
+  scheme: string;
+  host: string;
+  port: number;
+  /** of the host, where policy decided on one */
+  address?: string;
+}
+
 /** Proxies of this host. */
 export interface Proxies {
+  /** finds the ways to an address, in the order in which they are tried, in place of `https` and `http` */
+  find?: (sought: Sought) => Promise<Way[]>;
+  login?: ProxyLogin;
   /** for https, and for connections */
   https?: Proxy;
   /** for plain http */
@@ -48,10 +77,32 @@ type Env = { get(name: string): string | undefined };
  * @throws {SbxError} `network.proxy.invalid`
  */
 export async function readProxies(settings: ProxySettings, env: Env = Deno.env): Promise<Proxies> {
-  const { url = "", no_proxy = [], auth_file, by_name = false } = settings;
-  if (url === "") return { ...fromEnvironment(env), byName: by_name };
+  const { url = "", no_proxy = [], auth_file, auth_program, by_name = false } = settings;
+  const login = auth_program === undefined ? undefined : await loginBy(auth_program);
+  const more = { byName: by_name, ...(login && { login }) };
+  if (url === "") return { ...fromEnvironment(env), ...more };
   const noProxy = readNoProxy(no_proxy, "network.no_proxy");
-  if (url === "none") return { noProxy, byName: by_name };
+  if (url === "none") return { noProxy, ...more };
+  const user = auth_file === undefined ? undefined : await readUser(auth_file);
+  if (url.startsWith(PAC) || url === "system") {
+    const found = url === "system" ? await systemProxy() : { pac: url.slice(PAC.length) };
+    if (found.pac === undefined) {
+      const { https, http, ignored = [] } = found;
+      const parse = (text?: string) => {
+        const proxy = text === undefined ? undefined : parseProxy(text, "the system's proxy");
+        return proxy && { ...proxy, ...(user && { user }) };
+      };
+      const words = [...no_proxy, ...ignored];
+      return { https: parse(https), http: parse(http), noProxy: new NoProxy(words), ...more };
+    }
+    const file = new PacFile(found.pac);
+    const find = async (sought: Sought) =>
+      (await file.find(sought)).map((text) => {
+        const proxy = text === undefined ? undefined : parseProxy(text, "the PAC file");
+        return proxy && { ...proxy, ...(user && { user }) };
+      });
+    return { find, noProxy, ...more };
+  }
   const proxy = parseProxy(url, "network.upstream_proxy");
   if (proxy.user) {
     throw invalid(
@@ -59,9 +110,8 @@ export async function readProxies(settings: ProxySettings, env: Env = Deno.env):
       "put USER:PASSWORD into a file of mode 0600, and name it: network.upstream_proxy_auth_file",
     );
   }
-  const user = auth_file === undefined ? undefined : await readUser(auth_file);
   const complete = { ...proxy, ...(user && { user }) };
-  return { https: complete, http: complete, noProxy, byName: by_name };
+  return { https: complete, http: complete, noProxy, ...more };
 }
 
 /** Proxies as most programs find them: names in lower case first. */
@@ -89,18 +139,63 @@ export function noProxyProblem(entries: readonly string[]): string | undefined {
   return new NoProxy(entries).problems[0];
 }
 
+/** Schemes of proxies, with their ports. */
+const PORTS: Record<string, { scheme: Proxy["scheme"]; port: number }> = {
+  "http:": { scheme: "http", port: 80 },
+  "https:": { scheme: "https", port: 443 },
+  "socks5:": { scheme: "socks5", port: 1080 },
+  // The name that curl has for the same, where the proxy resolves names.
+  "socks5h:": { scheme: "socks5", port: 1080 },
+};
+/** Beginning of the address of a PAC file. */
+const PAC = "pac+";
+
+/** URL of a proxy, with its password. */
+export function urlOf({ scheme, hostname, port, user }: Proxy): string {
+  const host = hostname.includes(":") ? `[${hostname}]` : hostname;
+  const login = user ? `${encodeURIComponent(user.username)}:${encodeURIComponent(user.password)}@` : "";
+  return `${scheme}://${login}${host}:${port}`;
+}
+
+/** Longest time for the program that prints a token, in `ms`, and most `bytes` of it. */
+const LOGIN_MS = timeLimit(20_000), LOGIN_MAX = 64 * 1024;
+
+/** A program that logs in, such as by Kerberos (docs/concepts/network.md, "A proxy"). */
+async function loginBy(path: string): Promise<ProxyLogin> {
+  const hint = "name a program that only you or root can change: network.upstream_proxy_auth_program";
+  if (!isAbsolute(path)) throw invalid(`"${path}" is not an absolute path`, hint);
+  const info = await Deno.stat(path).catch(() => null);
+  if (!info?.isFile || ((info.mode ?? 0) & 0o111) === 0) throw invalid(`${path} is no program`, hint);
+  const refused = accessProblem(path, info, { keep: "unchanged", root: "owns" });
+  if (refused) throw invalid(`${path} ${refused.problem}`, refused.hint);
+  return async ({ hostname }) => {
+    const { success, stdout } = await limitedOutput(path, { args: [hostname], cwd: "/" }, {
+      bytes: LOGIN_MAX,
+      ms: LOGIN_MS,
+    });
+    const token = stdout.trim();
+    if (success && /^[A-Za-z0-9+/]+={0,2}$/.test(token)) return `Negotiate ${token}`;
+    throw new SbxError("network.proxy.failed", `${path} printed no token for the proxy ${hostname}`, {
+      hint: `run ${path} ${hostname} by hand; with Kerberos, klist shows whether you have a ticket`,
+    });
+  };
+}
+
 function parseProxy(text: string, source: string): Proxy {
   const url = URL.parse(text);
   // Without the text: it may hold a password.
   if (
-    !url || url.protocol !== "http:" || url.hostname === "" || url.pathname !== "/" || url.search || url.hash
+    !url || !Object.hasOwn(PORTS, url.protocol) || url.hostname === "" || !/^\/?$/.test(url.pathname) ||
+    url.search ||
+    url.hash
   ) {
     throw invalid(
       `${source} is not http://HOST:PORT`,
-      "name an HTTP proxy with CONNECT; TLS to the proxy and SOCKS are not supported",
+      "name an HTTP proxy with CONNECT as http:// or https://, or socks5://HOST:PORT; pac+https://… is a PAC file",
     );
   }
-  const proxy = { hostname: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || 80) };
+  const { scheme, port } = PORTS[url.protocol];
+  const proxy = { scheme, hostname: url.hostname.replace(/^\[|\]$/g, ""), port: Number(url.port || port) };
   if (!url.username && !url.password) return proxy;
   return { ...proxy, user: { username: decode(url.username), password: decode(url.password) } };
 }

@@ -18,6 +18,7 @@ const SETTINGS: readonly [id: string, isSecret: boolean][] = [
   ["network.extra_ca_file", false],
   ["network.model_price_file", false],
   ["network.upstream_proxy_auth_file", true],
+  ["network.upstream_proxy_auth_program", false],
 ];
 
 /** @param dir folder in which relative paths begin */

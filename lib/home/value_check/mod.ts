@@ -17,6 +17,8 @@ const NETWORK: Record<string, (value: unknown) => Partial<NetworkValues>> = {
   "network.upstream_proxy": (value) => isPath(value) ? { proxy: { url: value } } : {},
   "network.upstream_proxy_auth_file": (value) =>
     isPath(value) ? { proxy: { url: ANY_PROXY, auth_file: value } } : {},
+  "network.upstream_proxy_auth_program": (value) =>
+    isPath(value) ? { proxy: { url: ANY_PROXY, auth_program: value } } : {},
   "network.extra_ca_file": (value) => isPath(value) ? { extra_ca_file: value } : {},
   "network.model_price_file": (value) => isPath(value) ? { price_file: value } : {},
 };
@@ -67,6 +69,7 @@ const FILE_SETTINGS: ReadonlySet<string> = new Set([
   "network.extra_ca_file",
   "network.model_price_file",
   "network.upstream_proxy_auth_file",
+  "network.upstream_proxy_auth_program",
 ]);
 
 /** Lists the problems of a corp.toml of the right shape: in its rules, its detections, and values by {@linkcode checkSetting}. */

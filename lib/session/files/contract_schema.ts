@@ -104,6 +104,7 @@ export const Contract = z.strictObject({
       url: z.string().optional(),
       no_proxy: z.array(z.string()).optional(),
       auth_file: z.string().optional(),
+      auth_program: z.string().optional(),
       by_name: z.boolean().optional(),
     }).optional(),
     /** PEM file of additional authorities */

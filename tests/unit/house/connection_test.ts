@@ -31,7 +31,10 @@ const PLACES: Record<string, "itself" | "world" | string> = {
   "lib/machine/vm/qmp.ts": "itself",
   "lib/machine/vm/machine.ts": "itself",
   "lib/network/upstream/connect.ts": "world",
+  "lib/base/proxy/direct.ts": "itself",
   "lib/base/proxy/host_network.ts": "world",
+  "lib/base/proxy/pac.ts": "the PAC file that names the proxies",
+  "lib/base/proxy/tunnel.ts": "world",
   "lib/client/remote/https.ts":
     "another machine's gateway by HTTPS, through the environment's proxy: the token is inside TLS",
   "lib/base/ssh/agent.ts": "an SSH agent of this machine, by its socket",

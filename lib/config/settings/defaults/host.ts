@@ -61,7 +61,7 @@ meta = { builtin = true }
 
 [settings.network.upstream_proxy]
 name = "Proxy"
-description = "http://HOST:PORT of the proxy through which this machine reaches the network, for VMs and for sbx itself; empty takes HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the service's environment; none uses no proxy"
+description = "Proxy through which this machine reaches the network, for VMs and for sbx itself: http://, https:// or socks5:// with HOST:PORT; pac+ and the address of a PAC file, such as pac+https://HOST/proxy.pac; system for the one of the system's settings; empty takes HTTPS_PROXY, HTTP_PROXY and NO_PROXY of the service's environment; none uses no proxy"
 type = "text"
 default = ""
 meta = { builtin = true }
@@ -76,6 +76,13 @@ meta = { builtin = true }
 [settings.network.upstream_proxy_auth_file]
 name = "Proxy password"
 description = "Path of a file of mode 0600 on the host with USER:PASSWORD for network.upstream_proxy"
+type = "text"
+default = ""
+meta = { builtin = true }
+
+[settings.network.upstream_proxy_auth_program]
+name = "Proxy login program"
+description = "Path of a program on the host that prints a token of Negotiate (Kerberos) for network.upstream_proxy, whose host is its argument; it is run for each connection"
 type = "text"
 default = ""
 meta = { builtin = true }

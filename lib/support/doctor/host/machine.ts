@@ -100,11 +100,16 @@ async function checkProxies({ dir }: Home): Promise<Outcome> {
     "network.no_proxy",
     "network.upstream_proxy_auth_file",
   ]);
-  const { https, http } = await readProxies({
+  const { https, http, find } = await readProxies({
     ...(typeof url === "string" && { url }),
     ...(Array.isArray(no_proxy) && { no_proxy }),
     ...(typeof auth_file === "string" && auth_file !== "" && { auth_file }),
   });
+  if (find) {
+    // Any address: the file must answer.
+    await find({ scheme: "https", host: "192.0.2.1", port: 443 });
+    return ok("its PAC file answers");
+  }
   const proxy = https ?? http;
   if (!proxy) return ok("none set");
   const { hostname, port } = proxy;

@@ -145,7 +145,7 @@ Deno.test("requests to a port of this machine do not go to a proxy of the enviro
 });
 
 Deno.test("with a wrong proxy every request says so: none goes around it", async () => {
-  useHostNetwork({ proxy: { url: "socks5://proxy.example" } });
+  useHostNetwork({ proxy: { url: "socks4://proxy.example" } });
   try {
     const error = await assertRejects(() => hostFetch("http://127.0.0.1:1/"), SbxError);
     assertEquals(error.code, "network.proxy.invalid");

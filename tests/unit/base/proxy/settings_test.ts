@@ -24,7 +24,12 @@ Deno.test("the environment's proxies are read as other programs read them", asyn
     {},
     env({ ALL_PROXY: "http://u%40x:p%3Aw@[::1]:9", NO_PROXY: "a.example, .b.example" }),
   );
-  assertEquals(all.http, { hostname: "::1", port: 9, user: { username: "u@x", password: "p:w" } });
+  assertEquals(all.http, {
+    scheme: "http",
+    hostname: "::1",
+    port: 9,
+    user: { username: "u@x", password: "p:w" },
+  });
   assertEquals(all.https, all.http);
   assert(all.noProxy.has("x.b.example", 80));
   assertEquals((await readProxies({}, env({ HTTPS_PROXY: "" }))).https, undefined);
@@ -77,8 +82,10 @@ Deno.test("hosts without a proxy: names with those below, addresses, networks, p
 Deno.test("a wrong proxy is refused without its password", async () => {
   const wrong = [
     "proxy.example:3128",
-    "https://proxy.example",
-    "socks5://proxy.example",
+    "ftp://proxy.example",
+    "socks4://proxy.example",
+    "pac+ftp://proxy.example/proxy.pac",
+    "pac+https://user:hunter2@proxy.example/proxy.pac",
     "http://proxy.example/path",
     "http://proxy.example?x",
     "http://user:hunter2@proxy.example:1/x",
@@ -90,7 +97,7 @@ Deno.test("a wrong proxy is refused without its password", async () => {
     assert(!error.message.includes("hunter2"), error.message);
   }
   const error = await assertRejects(
-    () => readProxies({}, env({ HTTPS_PROXY: "socks5://user:hunter2@proxy.example" })),
+    () => readProxies({}, env({ HTTPS_PROXY: "socks4://user:hunter2@proxy.example" })),
     SbxError,
     "HTTPS_PROXY",
   );

@@ -1,0 +1,132 @@
+/** A proxy of this process for itself: clients that know plain HTTP proxies alone reach any way through it. */
+import { timingSafeEqual } from "@std/crypto";
+import { asSbxError } from "../error/mod.ts";
+import { log } from "../log/mod.ts";
+import { closeQuietly } from "../wire/mod.ts";
+import type { Proxy } from "./settings.ts";
+import { urlOf } from "./settings.ts";
+import { pipeBoth } from "./tunnel.ts";
+
+/** Longest head of a request, in `bytes`. */
+const HEAD_MAX = 64 * 1024;
+const END = "\r\n\r\n";
+
+/** Connects by whatever way leads there. */
+export type Open = (
+  scheme: "http" | "https",
+  to: { hostname: string; port: number },
+) => Promise<Deno.TcpConn>;
+
+/** The relay listens on loopback while its network is open. Only who has its password, a random one, is served. */
+export class Relay implements Disposable {
+  readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  readonly #password = crypto.getRandomValues(new Uint8Array(32)).toHex();
+  readonly #open: Open;
+
+  constructor(open: Open) {
+    this.#open = open;
+    // A program that is done ends.
+    this.#listener.unref();
+    this.#serve();
+  }
+
+  /** The relay, as a proxy. */
+  get proxy(): Proxy {
+    const { port } = this.#listener.addr;
+    return {
+      scheme: "http",
+      hostname: "127.0.0.1",
+      port,
+      user: { username: "sbx", password: this.#password },
+    };
+  }
+
+  /** With its password, for child processes. */
+  get url(): string {
+    return urlOf(this.proxy);
+  }
+
+  [Symbol.dispose](): void {
+    this.#listener.close();
+  }
+
+  async #serve(): Promise<void> {
+    try {
+      for await (const conn of this.#listener) {
+        this.#answer(conn).catch(() => closeQuietly(conn));
+      }
+    } catch { /* the relay was closed */ }
+  }
+
+  async #answer(conn: Deno.TcpConn): Promise<void> {
+    const { head, rest } = await readHead(conn);
+    const [line, ...fields] = head.split("\r\n");
+    const [method, target] = line.split(" ");
+    if (!this.#mayUse(fields)) return await refuse(conn, "407 Proxy Authentication Required");
+    const url = URL.parse(method === "CONNECT" ? `https://${target}` : target ?? "");
+    if (!url || !/^https?:$/.test(url.protocol)) return await refuse(conn, "400 Bad Request");
+    const scheme = method === "CONNECT" ? "https" : "http";
+    const port = Number(url.port || (scheme === "https" ? 443 : 80));
+    let far: Deno.TcpConn;
+    try {
+      far = await this.#open(scheme, { hostname: url.hostname.replace(/^\[|\]$/g, ""), port });
+    } catch (error) {
+      log.warn(asSbxError(error, "the way to an upstream").message);
+      return await refuse(conn, "502 Bad Gateway");
+    }
+    const write = async (to: Deno.Conn, bytes: Uint8Array) => {
+      for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
+    };
+    try {
+      if (method === "CONNECT") await write(conn, encode("HTTP/1.1 200 OK\r\n\r\n"));
+      else {
+        // One request a connection: the next may be another server's.
+        const kept = fields.filter((field) => !/^(proxy-|connection:|keep-alive:)/i.test(field));
+        const path = `${url.pathname}${url.search}`;
+        await write(
+          far,
+          encode([`${method} ${path} HTTP/1.1`, ...kept, "connection: close"].join("\r\n") + END),
+        );
+      }
+      await write(far, rest);
+    } catch (error) {
+      closeQuietly(far);
+      throw error;
+    }
+    pipeBoth(conn, far);
+  }
+
+  #mayUse(fields: readonly string[]): boolean {
+    const login = fields.map((field) => /^proxy-authorization: *basic +(\S+)$/i.exec(field)?.[1]).find(
+      Boolean,
+    );
+    const own = encode(`sbx:${this.#password}`).toBase64();
+    return login !== undefined && login.length === own.length && timingSafeEqual(encode(login), encode(own));
+  }
+}
+
+function encode(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text);
+}
+
+async function refuse(conn: Deno.TcpConn, status: string): Promise<void> {
+  try {
+    await conn.write(encode(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`));
+  } finally {
+    closeQuietly(conn);
+  }
+}
+
+/** The head of a request, and what came after it. Latin-1 keeps each byte. */
+async function readHead(conn: Deno.TcpConn): Promise<{ head: string; rest: Uint8Array }> {
+  const buffer = new Uint8Array(HEAD_MAX);
+  for (let count = 0; count < HEAD_MAX;) {
+    const read = await conn.read(buffer.subarray(count));
+    if (read === null) break;
+    count += read;
+    const text = new TextDecoder("latin1").decode(buffer.subarray(0, count));
+    const at = text.indexOf(END);
+    if (at >= 0) return { head: text.slice(0, at), rest: buffer.slice(at + END.length, count) };
+  }
+  throw new Deno.errors.InvalidData("no head of a request");
+}

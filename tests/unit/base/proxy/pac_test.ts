@@ -1,0 +1,139 @@
+/** PAC files: their answers, and what a hostile one reaches. */
+import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { join } from "node:path";
+import { pathToFileURL as toFileUrl } from "node:url";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { PacFile } from "../../../../lib/base/proxy/pac.ts";
+import { parseGsettings, parseScutil } from "../../../../lib/base/proxy/system.ts";
+
+async function withPac(text: string, run: (file: PacFile) => Promise<void>): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  try {
+    const path = join(dir, "proxy.pac");
+    await Deno.writeTextFile(path, text);
+    await run(new PacFile(toFileUrl(path).href));
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const find = (
+  file: PacFile,
+  host: string,
+  { scheme = "https", port = 443, address = undefined as string | undefined } = {},
+) => file.find({ scheme, host, port, ...(address && { address }) });
+
+Deno.test("a PAC file's answer depends on host, address and URL, and names several ways in order", async () => {
+  await withPac(
+    `function FindProxyForURL(url, host) {
+      if (isPlainHostName(host) || dnsDomainIs(host, ".corp.example")) return "DIRECT";
+      if (isInNet(host, "192.0.2.0", "255.255.255.0")) return "PROXY near:8080";
+      if (shExpMatch(url, "http://*:8081/")) return "SOCKS5 socks:1080; DIRECT";
+      if (localHostOrDomainIs(host, "www.example.com")) return "HTTPS safe.example:443";
+      return "PROXY one:3128; PROXY two:3128; DIRECT";
+    }`,
+    async (file) => {
+      assertEquals(await find(file, "intranet"), [undefined]);
+      assertEquals(await find(file, "a.corp.example"), [undefined]);
+      assertEquals(await find(file, "192.0.2.9"), ["http://near:8080"]);
+      // The address that policy decided on is the name's: nothing is looked up.
+      assertEquals(await find(file, "x.invalid", { address: "192.0.2.10" }), ["http://near:8080"]);
+      assertEquals(await find(file, "10.0.0.1", { scheme: "http", port: 8081 }), [
+        "socks5://socks:1080",
+        undefined,
+      ]);
+      assertEquals(await find(file, "10.0.0.1", { scheme: "http", port: 80 }), [
+        "http://one:3128",
+        "http://two:3128",
+        undefined,
+      ]);
+      assertEquals(await find(file, "www.example.com", { address: "198.51.100.1" }), [
+        "https://safe.example:443",
+      ]);
+      // A name that nobody has resolves to nothing, and the file goes on.
+      assertEquals((await find(file, "nothing.invalid"))[0], "http://one:3128");
+    },
+  );
+});
+
+Deno.test("a PAC file reaches no file, no network and no object of this program", async () => {
+  const marker = join(await Deno.makeTempDir(), "marker");
+  const tries = [
+    "typeof Deno + typeof process + typeof require + typeof fetch + typeof Worker",
+    "this.constructor.constructor('return typeof Deno')()",
+    "(() => {}).constructor('return typeof process')()",
+    "eval('1 + 1')",
+    "dnsResolve.constructor('return typeof Deno')()",
+    "new Error().constructor.constructor('return typeof Deno')()",
+  ];
+  const text = `function FindProxyForURL() {
+    import("node:fs").then((fs) => fs.writeFileSync(${JSON.stringify(marker)}, "x"), (e) => {
+      e.constructor.constructor("return Deno")().writeTextFileSync(${JSON.stringify(marker)}, "x");
+    });
+    const seen = [];
+    ${tries.map((each) => `try { seen.push(String(${each})) } catch (e) { seen.push(e.name) }`).join("\n")}
+    return "PROXY " + seen.join("_").replace(/[^A-Za-z_]/g, "") + ":1";
+  }`;
+  await withPac(text, async (file) => {
+    const [way] = await find(file, "192.0.2.1");
+    assertEquals(way, `http://${"undefined".repeat(5)}_${Array(5).fill("EvalError").join("_")}:1`);
+  });
+  assert(!await Deno.stat(marker).then(() => true, () => false));
+  await Deno.remove(join(marker, ".."), { recursive: true });
+});
+
+Deno.test("a PAC file that fails, fills memory or answers nonsense is an error, never a direct connection", async () => {
+  const bad = [
+    "function FindProxyForURL() { throw new Error('no') }",
+    "function FindProxyForURL() { for (const a = [];;) a.push(new Array(100000).fill(1)) }",
+    "function FindProxyForURL() { return 'QUIC x:1' }",
+    "function FindProxyForURL() { return 'PROXY a b c' }",
+    "const FindProxyForURL = () => ({ toString() { throw 1 } })",
+    "not a program (",
+    "let other = 1;",
+  ];
+  for (const text of bad) {
+    await withPac(text, async (file) => {
+      const error = await assertRejects(() => find(file, "192.0.2.1"), SbxError, undefined, text);
+      assertEquals(error.code, "network.proxy.failed", text);
+    });
+  }
+  assertEquals(assertThrows(() => new PacFile("ftp://x/y"), SbxError).code, "network.proxy.invalid");
+  const gone = new PacFile("file:///nowhere/proxy.pac");
+  assertEquals((await assertRejects(() => find(gone, "192.0.2.1"), SbxError)).code, "network.proxy.failed");
+});
+
+Deno.test("the system's settings are read as GNOME and macOS print them", () => {
+  const gnome = (mode: string) =>
+    `org.gnome.system.proxy autoconfig-url 'http://wpad.example/proxy.pac'
+org.gnome.system.proxy ignore-hosts ['localhost', '127.0.0.0/8', '::1', '.corp.example']
+org.gnome.system.proxy mode '${mode}'
+org.gnome.system.proxy.http host 'proxy.example'
+org.gnome.system.proxy.http port 3128
+org.gnome.system.proxy.https host ''
+org.gnome.system.proxy.https port 0
+org.gnome.system.proxy.socks host 'socks.example'
+org.gnome.system.proxy.socks port 1080
+`;
+  assertEquals(parseGsettings(gnome("none")), {});
+  assertEquals(parseGsettings(gnome("auto")), { pac: "http://wpad.example/proxy.pac" });
+  assertEquals(parseGsettings(gnome("manual")), {
+    http: "http://proxy.example:3128",
+    https: "socks5://socks.example:1080",
+    ignored: ["localhost", "127.0.0.0/8", "::1", ".corp.example"],
+  });
+  assertThrows(() => parseGsettings("No such schema"));
+  assertEquals(
+    parseScutil(`<dictionary> {
+  ExceptionsList : <array> {
+    0 : *.local
+    1 : 169.254/16
+  }
+  HTTPSEnable : 1
+  HTTPSPort : 3128
+  HTTPSProxy : proxy.example
+}
+`),
+    { https: "http://proxy.example:3128", ignored: ["*.local", "169.254/16"] },
+  );
+});
