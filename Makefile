@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -169,6 +169,12 @@ install: build ## build, and install below PREFIX=/usr/local
 deb: setup ## the Debian package in dist/; ARCH=arm64
 	@$(DENO) run -A --quiet --cached-only scripts/deb.ts --out "$(OUT)" $(if $(ARCH),--arch $(ARCH)) \
 	  $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))
+
+# The same for other distributions: an rpm, a tarball with its installer, PKGBUILD and sbx.nix, which get the tarball from URL.
+packages: setup ## the Debian package, an rpm, a tarball, PKGBUILD and sbx.nix in dist/
+	@$(DENO) run -A --quiet --cached-only scripts/deb.ts --out "$(OUT)" --others $(if $(URL),--url "$(URL)") \
+	  $(if $(ARCH),--arch $(ARCH)) $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") \
+	  $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))
 
 # The packages of $(OUT) in an apt repository in $(OUT)/apt, signed by the secret key in the file KEY.
 apt-repo: setup ## an apt repository of dist/, signed by KEY=FILE

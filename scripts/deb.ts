@@ -2,6 +2,9 @@
  * `make deb`: the package of sbx for Debian, with its SBOM beside it.
  *
  *     deno run -A scripts/deb.ts --out DIR [--arch amd64|arm64] [--version SEMVER] [--program FILE --runtime VERSION]
+ *       [--others --url URL]
+ *
+ * --others: an rpm, a tarball with its installer, PKGBUILD and sbx.nix beside it, which get the tarball from URL.
  *
  * Without --program the program is built first. A program of another architecture cannot run here: --runtime says which
  * Deno is in it.
@@ -9,7 +12,15 @@
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { debianVersion, sbxDeb, writeDeb } from "../lib/publish/package/mod.ts";
+import {
+  debianVersion,
+  nixExpression,
+  pkgbuild,
+  sbxDeb,
+  writeDeb,
+  writeRpm,
+  writeTarball,
+} from "../lib/publish/package/mod.ts";
 import { generateSpdx, spdxProblems } from "../lib/release/sbom/mod.ts";
 import { readStamp } from "./build_stamp.ts";
 import { text } from "./command.ts";
@@ -26,7 +37,10 @@ const ARCHES = {
   arm64: { machine: 183, npm: "linux-arm64", target: "aarch64-unknown-linux-gnu" },
 };
 
-const args = parseArgs(Deno.args, { string: ["out", "arch", "version", "program", "runtime"] });
+const args = parseArgs(Deno.args, {
+  string: ["out", "arch", "version", "program", "runtime", "url"],
+  boolean: ["others"],
+});
 const out = args.out ?? "dist";
 const native = (await text(["dpkg", "--print-architecture"])).trim();
 const arch = (args.arch ?? native) as keyof typeof ARCHES;
@@ -52,32 +66,38 @@ try {
   const problems = spdxProblems(sbom, isLicense);
   if (problems.length) throw new Error(`deb: the SBOM is wrong: ${problems.join("; ")}`);
   const read = (name: string) => Deno.readTextFile(join(ROOT, name));
-  const path = await writeDeb(
-    sbxDeb({
-      version: stamp.version,
-      arch,
-      maintainer: Deno.env.get("DEBEMAIL") || MAINTAINER,
-      program,
-      vsock,
-      completions: {
-        bash: await completions("bash"),
-        zsh: await completions("zsh"),
-        fish: await completions("fish"),
-      },
-      manuals: {
-        sbx: await sbxPage(stamp.version, stamp.sourceDateEpoch),
-        "sbx-admin": await adminPage(stamp.version, stamp.sourceDateEpoch),
-      },
-      notices: await notices(ARCHES[arch].npm),
-      readme: await read("README.md"),
-      changelog: await read("CHANGELOG.md"),
-      sbom,
-      sourceDateEpoch: stamp.sourceDateEpoch,
-    }),
-    out,
-  );
+  const deb = sbxDeb({
+    version: stamp.version,
+    arch,
+    maintainer: Deno.env.get("DEBEMAIL") || MAINTAINER,
+    program,
+    vsock,
+    completions: {
+      bash: await completions("bash"),
+      zsh: await completions("zsh"),
+      fish: await completions("fish"),
+    },
+    manuals: {
+      sbx: await sbxPage(stamp.version, stamp.sourceDateEpoch),
+      "sbx-admin": await adminPage(stamp.version, stamp.sourceDateEpoch),
+    },
+    notices: await notices(ARCHES[arch].npm),
+    readme: await read("README.md"),
+    changelog: await read("CHANGELOG.md"),
+    sbom,
+    sourceDateEpoch: stamp.sourceDateEpoch,
+  });
+  const path = await writeDeb(deb, out);
   await Deno.writeTextFile(join(out, `sbx_${debianVersion(stamp.version)}_${arch}.spdx.json`), sbom);
   console.log(path);
+  if (args.others) {
+    console.log(await writeRpm(deb, out));
+    const tarball = await writeTarball(deb, out);
+    console.log(tarball.path);
+    const published = { url: args.url ?? "https://sbx.invalid/releases", tarballs: [{ arch, tarball }] };
+    await Deno.writeTextFile(join(out, "PKGBUILD"), pkgbuild(deb, published));
+    await Deno.writeTextFile(join(out, "sbx.nix"), nixExpression(deb, published));
+  }
 } catch (error) {
   if (!(error instanceof Error)) throw error;
   // A program that failed has said why, at the end of its message: no stack adds to that.

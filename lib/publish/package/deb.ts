@@ -5,7 +5,13 @@ import { SbxError } from "../../base/error/mod.ts";
 import { outputOf } from "../../base/spawn/mod.ts";
 
 /** Debian's packages of the tools that make packages and repositories. */
-const PACKAGES: Record<string, string> = { "dpkg-deb": "dpkg", "apt-ftparchive": "apt-utils", gpg: "gnupg" };
+const PACKAGES: Record<string, string> = {
+  "dpkg-deb": "dpkg",
+  "apt-ftparchive": "apt-utils",
+  gpg: "gnupg",
+  rpmbuild: "rpm",
+  xz: "xz-utils",
+};
 
 /** Options of {@linkcode runTool}. */
 interface ToolOptions {
@@ -170,7 +176,7 @@ export interface PackageFile {
  * @param seconds the time, since 1970
  * @throws {SbxError} `package.file_missing`
  */
-async function writeTree(root: string, files: readonly PackageFile[], seconds: number): Promise<void> {
+export async function writeTree(root: string, files: readonly PackageFile[], seconds: number): Promise<void> {
   await Deno.mkdir(root, { recursive: true });
   for (const { path, content, mode = 0o644 } of files) {
     const target = join(root, path);

@@ -6,3 +6,4 @@ export { ROLES, sbxDeb, type SbxParts } from "./sbx.ts";
 export { runTool } from "./deb.ts";
 export { type Repository, type RepositoryOptions, writeRepository } from "./repository.ts";
 export { corpDeb, type CorpParts } from "./corp.ts";
+export { nixExpression, pkgbuild, writeRpm, writeTarball } from "./elsewhere.ts";
