@@ -58,6 +58,9 @@ is "assets are for everybody" "$(stat -c '%a' /var/lib/sbx/assets)" "755"
 is "the origin is the package" "$(field origin </var/lib/sbx/assets/manifest-origin.json)" package
 is "a VM of root" "$(sbx run -- echo hello)" "hello"
 is "a VM of a person" "$(run_as person sbx run -- echo hello)" "hello"
+metrics=$(sbx-admin users metrics)
+has "root has the metrics of a person's service" "$metrics" 'sbx_user_service_up{user="person"} 1'
+has "and its own" "$metrics" 'sbx_build_info{user="root",'
 has "corp.toml is active" "$(sbx corp info)" "/etc/sbx/corp.toml"
 has "status shows the manifest, by its hash" "$(sbx status)" "blake3:$(cat /mnt/manifest.blake3)"
 has "and where it came from" "$(sbx status)" "package 1.0 from file:///mnt/image/manifest.json"
