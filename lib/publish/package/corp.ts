@@ -93,7 +93,7 @@ export async function corpDeb(parts: CorpParts): Promise<CorpDeb> {
     scripts: { postinst: postinst(paths), postrm: postrm(paths) },
     files: [
       { path: "usr/share/sbx/manifest-origin.json", content: { text: origin } },
-      ...files.map(({ path, content }) => ({ path: `${SOURCE}/${path}`, content })),
+      ...files.map((file) => ({ ...file, path: `${SOURCE}/${file.path}` })),
       { path: `usr/share/doc/${name}/copyright`, content: { text: copyright(name) } },
     ],
     sourceDateEpoch,
@@ -154,7 +154,7 @@ async function readFurther(path: string, files: PackageFile[]): Promise<PackageF
   if (files.some((each) => each.path === name)) {
     throw refuse(`the package has ${name} already`, "give the file another name");
   }
-  const { isFile, size } = await Deno.stat(path).catch(() => ({ isFile: false, size: 0 }));
+  const { isFile, size, mode } = await Deno.stat(path).catch(() => ({ isFile: false, size: 0, mode: 0 }));
   if (!isFile || size > FILE_MAX) {
     throw refuse("not a regular file of at most 16 MiB", "give the path of one file, and repeat --file");
   }
@@ -165,7 +165,8 @@ async function readFurther(path: string, files: PackageFile[]): Promise<PackageF
       "every user of a machine can read a package: give keys another way",
     );
   }
-  return { path: name, content: { copyOf: path } };
+  // A program stays one, such as the one that logs in at a proxy.
+  return { path: name, content: { copyOf: path }, ...(((mode ?? 0) & 0o111) !== 0 && { mode: 0o755 }) };
 }
 
 async function readCertificates(path: string): Promise<string> {
@@ -190,7 +191,8 @@ if [ "$1" = configure ]; then
   for file in ${paths.join(" ")}; do
     mkdir -p "$(dirname "${TARGET}/$file")"
     cp "/${SOURCE}/$file" "${TARGET}/.$$.tmp"
-    chmod 0644 "${TARGET}/.$$.tmp"
+    if [ -x "/${SOURCE}/$file" ]; then mode=0755; else mode=0644; fi
+    chmod "$mode" "${TARGET}/.$$.tmp"
     mv -f "${TARGET}/.$$.tmp" "${TARGET}/$file"
   done
   ${FETCH_ASSETS.replaceAll("\n", "\n  ").trimEnd()}

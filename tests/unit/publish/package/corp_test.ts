@@ -192,6 +192,14 @@ Deno.test("a company's package brings further files, and no secret", () =>
     await Deno.writeTextFile(prices, '{"schema":"x"}');
     const { deb } = await corpDeb({ ...parts, files: [prices] });
     assertEquals(deb.files.some(({ path }) => path === "usr/share/sbx/corp/prices.json"), true);
+    // A program stays one on the machines.
+    const program = join(dirname(parts.corp), "proxy-token");
+    await Deno.writeTextFile(program, "#!/bin/sh\n", { mode: 0o755 });
+    const { files } = (await corpDeb({ ...parts, files: [prices, program] })).deb;
+    assertEquals(
+      files.filter(({ path }) => /prices|proxy-token/.test(path)).map(({ mode }) => mode),
+      [undefined, 0o755],
+    );
     for (
       const [name, text, code] of [
         ["corp.toml", "", "package.file_invalid"],
