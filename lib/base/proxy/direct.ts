@@ -7,8 +7,8 @@ export const VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].
 ]);
 
 /** A client for this machine's own ports, which no proxy can reach. Deno's own one would send their requests to it. */
-export function directClient(): Deno.HttpClient {
-  return withoutVariables(() => Deno.createHttpClient({}));
+export function directClient(caCerts: string[] = []): Deno.HttpClient {
+  return withoutVariables(() => Deno.createHttpClient({ caCerts }));
 }
 
 /** Hides the variables from Deno: which request goes where is decided here alone. */

@@ -92,7 +92,7 @@ export class HostNetwork implements Disposable {
       host: name ?? hostname,
       port,
       ...(name !== undefined && { address: hostname }),
-    });
+    }, this.#caCerts);
   }
 
   /** @param to with a name that proxies are asked for in place of the address */

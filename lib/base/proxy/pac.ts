@@ -50,12 +50,12 @@ export class PacFile {
   }
 
   /** Proxies as URLs, in order; `undefined` is a direct connection. @throws {SbxError} `network.proxy.failed` */
-  find(sought: Sought): Promise<(string | undefined)[]> {
+  find(sought: Sought, caCerts: string[] = []): Promise<(string | undefined)[]> {
     const { scheme, host, port, address } = sought;
     const key = `${scheme}://${host}:${port} ${address ?? ""}`;
     const kept = this.#answers.get(key);
     if (kept && kept.until > Date.now()) return kept.ways;
-    const ways = this.#ask(sought);
+    const ways = this.#ask(sought, caCerts);
     // A failure is asked for again.
     ways.catch(() => this.#answers.delete(key));
     if (this.#answers.size >= ANSWERS_MAX) this.#answers.clear();
@@ -63,8 +63,8 @@ export class PacFile {
     return ways;
   }
 
-  async #ask({ scheme, host, port, address }: Sought): Promise<(string | undefined)[]> {
-    const text = await this.#read();
+  async #ask({ scheme, host, port, address }: Sought, caCerts: string[]): Promise<(string | undefined)[]> {
+    const text = await this.#read(caCerts);
     const name = host.includes(":") ? `[${host}]` : host;
     const isUsual = port === (scheme === "https" ? 443 : 80);
     // As browsers ask: without the path, which may hold secrets.
@@ -92,10 +92,10 @@ export class PacFile {
     return ways.length > 0 ? ways : [undefined];
   }
 
-  #read(): Promise<string> {
+  #read(caCerts: string[]): Promise<string> {
     if (this.#text && this.#text.until > Date.now()) return this.#text.read;
     const before = this.#text?.read;
-    const read = this.#fetch().catch(async (error) => {
+    const read = this.#fetch(caCerts).catch(async (error) => {
       this.#text = undefined;
       // The one of before is better than no way at all.
       if (before) return await before;
@@ -105,7 +105,7 @@ export class PacFile {
     return read;
   }
 
-  async #fetch(): Promise<string> {
+  async #fetch(caCerts: string[]): Promise<string> {
     const signal = AbortSignal.timeout(FETCH_MS);
     try {
       if (this.#url.protocol === "file:") {
@@ -113,7 +113,7 @@ export class PacFile {
         if (!isFile || size > FILE_MAX) throw new Deno.errors.InvalidData("no file of at most 1 MiB");
         return await Deno.readTextFile(this.#url);
       }
-      using client = directClient();
+      using client = directClient(caCerts);
       const response = await fetch(this.#url, { client, signal });
       if (!response.ok || !response.body) throw new Deno.errors.NotFound(`status ${response.status}`);
       const decoder = new TextDecoder();

@@ -2,6 +2,7 @@
 import { timingSafeEqual } from "@std/crypto";
 import { asSbxError } from "../error/mod.ts";
 import { log } from "../log/mod.ts";
+import { timeLimit } from "../time/mod.ts";
 import { closeQuietly } from "../wire/mod.ts";
 import type { Proxy } from "./settings.ts";
 import { urlOf } from "./settings.ts";
@@ -10,6 +11,8 @@ import { pipeBoth } from "./tunnel.ts";
 /** Longest head of a request, in `bytes`. */
 const HEAD_MAX = 64 * 1024;
 const END = "\r\n\r\n";
+/** Longest time for a head, in `ms`, and connections that may owe theirs: any user of this machine can open some. */
+const HEAD_MS = timeLimit(30_000), WAITING_MAX = 512;
 
 /** Connects by whatever way leads there. */
 export type Open = (
@@ -22,6 +25,7 @@ export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #password = crypto.getRandomValues(new Uint8Array(32)).toHex();
   readonly #open: Open;
+  #waiting = 0;
 
   constructor(open: Open) {
     this.#open = open;
@@ -53,13 +57,23 @@ export class Relay implements Disposable {
   async #serve(): Promise<void> {
     try {
       for await (const conn of this.#listener) {
+        if (this.#waiting >= WAITING_MAX) {
+          closeQuietly(conn);
+          continue;
+        }
         this.#answer(conn).catch(() => closeQuietly(conn));
       }
     } catch { /* the relay was closed */ }
   }
 
   async #answer(conn: Deno.TcpConn): Promise<void> {
-    const { head, rest } = await readHead(conn);
+    this.#waiting++;
+    const timer = setTimeout(() => closeQuietly(conn), HEAD_MS);
+    Deno.unrefTimer(timer);
+    const { head, rest } = await readHead(conn).finally(() => {
+      clearTimeout(timer);
+      this.#waiting--;
+    });
     const [line, ...fields] = head.split("\r\n");
     const [method, target] = line.split(" ");
     if (!this.#mayUse(fields)) return await refuse(conn, "407 Proxy Authentication Required");
@@ -88,12 +102,13 @@ export class Relay implements Disposable {
           encode([`${method} ${path} HTTP/1.1`, ...kept, "connection: close"].join("\r\n") + END),
         );
       }
-      await write(far, rest);
+      await write(far, method === "CONNECT" ? rest : rest.subarray(0, bodyLength(fields)));
     } catch (error) {
       closeQuietly(far);
       throw error;
     }
-    pipeBoth(conn, far);
+    // A client may send its next request, to another server, on this connection: it is not this one's.
+    pipeBoth(conn, far, method === "CONNECT" ? undefined : bodyLength(fields) - rest.length);
   }
 
   #mayUse(fields: readonly string[]): boolean {
@@ -103,6 +118,13 @@ export class Relay implements Disposable {
     const own = encode(`sbx:${this.#password}`).toBase64();
     return login !== undefined && login.length === own.length && timingSafeEqual(encode(login), encode(own));
   }
+}
+
+/** Bytes of the body of a request; infinite for one in chunks. */
+function bodyLength(fields: readonly string[]): number {
+  if (fields.some((field) => /^transfer-encoding:/i.test(field))) return Infinity;
+  const length = fields.map((field) => /^content-length: *(\d{1,15}) *$/i.exec(field)?.[1]).find(Boolean);
+  return Number(length ?? 0);
 }
 
 function encode(text: string): Uint8Array<ArrayBuffer> {

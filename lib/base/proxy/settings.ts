@@ -59,7 +59,7 @@ export interface Sought {
 /** Proxies of this host. */
 export interface Proxies {
   /** finds the ways to an address, in the order in which they are tried, in place of `https` and `http` */
-  find?: (sought: Sought) => Promise<Way[]>;
+  find?: (sought: Sought, caCerts: string[]) => Promise<Way[]>;
   login?: ProxyLogin;
   /** for https, and for connections */
   https?: Proxy;
@@ -96,8 +96,8 @@ export async function readProxies(settings: ProxySettings, env: Env = Deno.env):
       return { https: parse(https), http: parse(http), noProxy: new NoProxy(words), ...more };
     }
     const file = new PacFile(found.pac);
-    const find = async (sought: Sought) =>
-      (await file.find(sought)).map((text) => {
+    const find = async (sought: Sought, caCerts: string[]) =>
+      (await file.find(sought, caCerts)).map((text) => {
         const proxy = text === undefined ? undefined : parseProxy(text, "the PAC file");
         return proxy && { ...proxy, ...(user && { user }) };
       });

@@ -198,13 +198,33 @@ async function bridged(far: Deno.Conn): Promise<Deno.TcpConn> {
   }
 }
 
-/** Carries bytes both ways until both ends are done. */
-export function pipeBoth(one: Deno.Conn, other: Deno.Conn): void {
-  const why = ignore("one of both ends is gone, and the other is closed with it");
-  Promise.all([one.readable.pipeTo(other.writable), other.readable.pipeTo(one.writable)]).catch(why).finally(
-    () => {
+/** Bytes that are carried at once. */
+const CHUNK = 64 * 1024;
+
+/**
+ * Carries bytes both ways. The end of one direction is passed on, and the other goes on; both connections are closed when both have
+ * ended, or one has failed.
+ *
+ * @param limit most `bytes` from `one` to `other`
+ */
+export function pipeBoth(one: Deno.Conn, other: Deno.Conn, limit = Infinity): void {
+  Promise.all([carry(one, other, limit), carry(other, one)])
+    .catch(ignore("one of both is gone, and the other is closed with it"))
+    .finally(() => {
       closeQuietly(one);
       closeQuietly(other);
-    },
-  );
+    });
+}
+
+async function carry(from: Deno.Conn, to: Deno.Conn, limit = Infinity): Promise<void> {
+  const buffer = new Uint8Array(CHUNK);
+  let left = limit;
+  while (left > 0) {
+    const read = await from.read(buffer.subarray(0, Math.min(CHUNK, left)));
+    if (read === null) break;
+    left -= read;
+    await writeAll(to, buffer.subarray(0, read));
+  }
+  // A server may take the end of a request's bytes for the end of its client.
+  if (limit === Infinity) await to.closeWrite();
 }

@@ -107,7 +107,9 @@ async function checkProxies({ dir }: Home): Promise<Outcome> {
   });
   if (find) {
     // Any address: the file must answer.
-    await find({ scheme: "https", host: "192.0.2.1", port: 443 });
+    const [extra] = await userSettings(dir, ["network.extra_ca_file"]);
+    const caCerts = typeof extra === "string" && extra !== "" ? await readCaFile(extra) : [];
+    await find({ scheme: "https", host: "192.0.2.1", port: 443 }, caCerts);
     return ok("its PAC file answers");
   }
   const proxy = https ?? http;

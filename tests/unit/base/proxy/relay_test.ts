@@ -1,0 +1,64 @@
+/** The relay of a process: who may use it, and which bytes it passes on. */
+import { assertEquals } from "@std/assert";
+import { Relay } from "../../../../lib/base/proxy/relay.ts";
+
+const encode = (text: string) => new TextEncoder().encode(text);
+
+async function ask(port: number, text: string): Promise<string> {
+  using conn = await Deno.connect({ hostname: "127.0.0.1", port });
+  await conn.write(encode(text));
+  await conn.closeWrite();
+  return await new Response(conn.readable).text();
+}
+
+/** Answers, when its client has ended, with what came. */
+function echo(): Deno.TcpListener {
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  (async () => {
+    for await (const conn of listener) {
+      const buffer = new Uint8Array(4096);
+      let text = "";
+      for (let read; (read = await conn.read(buffer)) !== null;) {
+        text += new TextDecoder().decode(buffer.subarray(0, read));
+        // A request by plain http has an end of its own.
+        if (text.startsWith("POST") && text.endsWith("body")) break;
+      }
+      await conn.write(encode(`got ${text}`));
+      conn.close();
+    }
+  })();
+  return listener;
+}
+
+Deno.test("the relay takes its own password alone, passes an end on, and no request behind the first", async () => {
+  using server = echo();
+  const reached: string[] = [];
+  using relay = new Relay((scheme, { hostname, port }) => {
+    reached.push(`${scheme} ${hostname}:${port}`);
+    return Deno.connect({ hostname: "127.0.0.1", port: server.addr.port });
+  });
+  const { port } = relay.proxy;
+  for (const login of ["", "proxy-authorization: Basic c2J4Og==\r\n"]) {
+    const answer = await ask(port, `CONNECT a.test:1 HTTP/1.1\r\n${login}\r\n`);
+    assertEquals(answer.split("\r\n")[0], "HTTP/1.1 407 Proxy Authentication Required");
+  }
+  const own = `proxy-authorization: Basic ${btoa(`sbx:${relay.proxy.user!.password}`)}\r\n`;
+  // The client's end reaches the server, whose answer still comes back.
+  assertEquals(
+    await ask(port, `CONNECT [2001:db8::1]:25 HTTP/1.1\r\n${own}\r\nhello`),
+    "HTTP/1.1 200 OK\r\n\r\ngot hello",
+  );
+  assertEquals(
+    await ask(
+      port,
+      `POST http://a.test/p?q HTTP/1.1\r\nhost: a.test\r\n${own}content-length: 4\r\nConnection: keep-alive\r\n\r\n` +
+        "bodyGET http://other.test/ HTTP/1.1\r\n\r\n",
+    ),
+    "got POST /p?q HTTP/1.1\r\nhost: a.test\r\ncontent-length: 4\r\nconnection: close\r\n\r\nbody",
+  );
+  assertEquals(
+    (await ask(port, `GET /x HTTP/1.1\r\n${own}\r\n`)).split("\r\n")[0],
+    "HTTP/1.1 400 Bad Request",
+  );
+  assertEquals(reached, ["https 2001:db8::1:25", "http a.test:80"]);
+});
