@@ -41,7 +41,7 @@ export {
   sessionEvents,
   sessionHistory,
 } from "./record/ledger.ts";
-export { ruleOfAsk, tryDraft } from "./contract/rules.ts";
+export { ruleDigest, ruleOfAsk, tryDraft } from "./contract/rules.ts";
 export {
   asksAcross,
   chooseSessions,

@@ -165,6 +165,49 @@ Deno.test("rules on the desktop page", options, async (t) => {
     assertEquals((await file()).includes("no-uploads"), false);
   });
 
+  await t.step(
+    "an edit made elsewhere is not overwritten: it is refused, and the newer rule is shown",
+    async () => {
+      const path = "/profiles/mine/enforcement/rules";
+      const saveElsewhere = async (method: string, at: string, host: string) => {
+        const table = { action: "block", match: `http.request.host == "${host}"` };
+        const body = method === "POST" ? { rule_id: "no-twice", rule: table } : table;
+        assertEquals((await home.ask(method, `${path}/${at}`, body)).status, 200);
+      };
+      await saveElsewhere("POST", "create", "first.example");
+      await desktop.open("rules?profile=mine");
+      const rules = page.getByRole("table", { name: "Rules in the order in which they decide" });
+      const row = rules.getByRole("row", { name: /no-twice/ });
+      await row.getByText("first.example").waitFor();
+      await saveElsewhere("PUT", "no-twice", "second.example");
+      await page.getByRole("button", { name: "Turn off no-twice" }).click();
+      await page.getByText(/the rule "no-twice" has changed since it was read/).waitFor();
+      await row.getByText("second.example").waitFor();
+      const off = page.getByRole("region", { name: "Rules that are off" });
+      assertEquals(await off.count(), 0);
+
+      await page.getByRole("button", { name: "Edit no-twice" }).click();
+      await saveElsewhere("PUT", "no-twice", "third.example");
+      await dialog.getByLabel("Action").selectOption("ask");
+      await dialog.getByRole("button", { name: "Save rule" }).click();
+      const newer = dialog.getByRole("alert");
+      await newer.getByText("third.example").waitFor();
+      assertEquals(await desktop.violations(), []);
+      await newer.getByRole("button", { name: "open the newer one" }).click();
+      assertStringIncludes(await dialog.getByLabel(/^Match/).innerText(), "third.example");
+      assertEquals(await dialog.getByLabel("Action").inputValue(), "block");
+
+      await saveElsewhere("PUT", "no-twice", "fourth.example");
+      await dialog.getByLabel("Action").selectOption("ask");
+      await dialog.getByRole("button", { name: "Save rule" }).click();
+      await newer.getByText("fourth.example").waitFor();
+      await newer.getByRole("button", { name: "Save mine over it" }).click();
+      await dialog.waitFor({ state: "detached" });
+      await row.getByText("third.example").waitFor();
+      await row.getByText("ask", { exact: true }).waitFor();
+    },
+  );
+
   await t.step("a blocked event is allowed from a window of 390 px", async () => {
     await home.gate.decide(http("denied.example", "PATCH"));
     await page.setViewportSize({ width: 390, height: 844 });

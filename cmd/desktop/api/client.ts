@@ -55,8 +55,9 @@ export async function submit<M extends Method, P extends PathOf<M>>(
   path: P,
   params: Params<P>,
   body: Body<RouteAt<M, P>>,
+  query?: Query<RouteAt<M, P>>,
 ): Promise<Answer<RouteAt<M, P>>> {
-  return await (await send(method, filled(path, params), body)).json();
+  return await (await send(method, filled(path, params, query), body)).json();
 }
 
 /**

@@ -196,10 +196,13 @@ export const api = {
     submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
   changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
   undoChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
-  putRule: (id: string, rule_id: string, table: RuleTable) =>
-    submit("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table),
-  deleteRule: (id: string, rule_id: string) =>
-    ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
+  rule: (id: string, rule_id: string) =>
+    ask("GET", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
+  /** @param digest of the rule that was read; another one is not replaced */
+  putRule: (id: string, rule_id: string, table: RuleTable, digest: string | undefined) =>
+    submit("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table, { digest }),
+  deleteRule: (id: string, rule_id: string, digest: string | undefined) =>
+    ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, { digest }),
   reloadRules: (id: string) => ask("POST", "/vms/{id}/policy/reload", { id }),
   tryRule: (id: string, request: TryRequest) =>
     submit("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),

@@ -78,6 +78,12 @@ export const rules = {
     removed: (id: string) => `${id} is deleted.`,
     notJson: "The rewrites are not JSON.",
   },
+  newer: {
+    is: "This rule was changed elsewhere after you opened it. Now it is:",
+    isOff: "This rule was changed elsewhere after you opened it, and is off. Now it is:",
+    take: "Discard my draft, open the newer one",
+    saveOver: "Save mine over it",
+  },
   sentence: {
     title: "In words",
     when: "When",

@@ -15,6 +15,7 @@ import type { Rule } from "../../../lib/policy/mod.ts";
 import {
   findChange,
   type LedgerFinder,
+  ruleDigest,
   ruleOfAsk,
   type Service,
   tryDraft,
@@ -22,7 +23,7 @@ import {
 import { handle, madeBy } from "../handle.ts";
 
 /** A rule as the API shows it. */
-type RuleView = Omit<Rule, "match_line">;
+type RuleView = Omit<Rule, "match_line"> & { digest: string };
 
 /** Parts of the service that these routes use. */
 type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry" | "activeDetections">;
@@ -52,8 +53,8 @@ export function routePolicy(
     await rules.create(params.id, rule_id, rule, madeBy(context));
     return await savedRule(params.id, rule_id);
   });
-  handle(app, policyRoutes.putRule, async ({ params, body, context }) => {
-    await rules.put(params.id, params.rule_id, body, madeBy(context));
+  handle(app, policyRoutes.putRule, async ({ params, body, query, context }) => {
+    await rules.put(params.id, params.rule_id, body, madeBy(context), query.digest);
     return await savedRule(params.id, params.rule_id);
   });
   handle(app, policyRoutes.changes, async ({ query: { profile, limit } }): Promise<RuleChanges> => ({
@@ -68,8 +69,8 @@ export function routePolicy(
     const undone = (await rules.record.list()).findLast(({ undoes }) => undoes === change.change_id);
     return { ...(undone && { change: undone }) };
   });
-  handle(app, policyRoutes.deleteRule, async ({ params, context }) => {
-    await rules.delete(params.id, params.rule_id, madeBy(context));
+  handle(app, policyRoutes.deleteRule, async ({ params, query, context }) => {
+    await rules.delete(params.id, params.rule_id, madeBy(context), query.digest);
     await refresh.refreshProfile(params.id);
     return { id: params.rule_id, deleted: true as const };
   });
@@ -139,6 +140,7 @@ export function routePolicy(
   }
 }
 
-function viewOf({ match_line: _, ...rule }: Rule): RuleView {
-  return rule;
+function viewOf(rule: Rule): RuleView {
+  const { match_line: _, ...view } = rule;
+  return { ...view, digest: ruleDigest(rule) };
 }

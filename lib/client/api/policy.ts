@@ -15,8 +15,12 @@ import { answers, body, EventRef, VmParam } from "./common.ts";
 import { ProfileInForce } from "./vm.ts";
 
 const { match_line: _, ...fullRule } = FullRuleSchema.shape;
-export const RuleView = z.object({ ...RuleSchema.shape, ...fullRule, enabled: RuleSchema.shape.enabled })
-  .openapi("Rule");
+export const RuleView = z.object({
+  ...RuleSchema.shape,
+  ...fullRule,
+  enabled: RuleSchema.shape.enabled,
+  digest: z.string().describe("of the rule without its place: an edit names the rule that it replaces"),
+}).openapi("Rule");
 
 export const LintView = z.object({
   code: z.string(),
@@ -147,6 +151,7 @@ export type RuleUndone = z.infer<typeof RuleUndone>;
 export const AskRule = DraftBody.extend({
   profile_id: z.string(),
   replaces: z.boolean().describe("the profile has a rule of this id, which this one takes the place of"),
+  digest: z.string().optional().describe("of the rule that it takes the place of"),
 }).openapi("AskRule");
 export type AskRule = z.infer<typeof AskRule>;
 
@@ -222,6 +227,11 @@ export type PolicyContexts = z.infer<typeof PolicyContexts>;
 const inPath = (name: string) => ({ param: { name, in: "path" as const } });
 const profile = z.object({ id: z.string().openapi(inPath("id")) });
 const rule = profile.extend({ rule_id: z.string().regex(RULE_ID).openapi(inPath("rule_id")) });
+const asRead = z.object({
+  digest: z.string().regex(/^[0-9a-f]{64}$/).optional().describe(
+    "of the rule as it was read; 409 policy.change.conflict if it is another one by now. Absent: any",
+  ),
+});
 const event = VmParam.extend({ event_id: z.string().regex(/^[0-9a-f]{12}$/).openapi(inPath("event_id")) });
 const ask = z.object({ id: z.string().openapi(inPath("id")) });
 const tags = ["policy"];
@@ -249,7 +259,7 @@ export const policyRoutes = {
     method: "put",
     path: `${rules}/{rule_id}`,
     tags,
-    request: { params: rule, ...body(RuleSchema) },
+    request: { params: rule, query: asRead, ...body(RuleSchema) },
     responses: answers("the saved rule, and its lint messages", RuleSaved),
   }),
   createRule: createRoute({
@@ -263,7 +273,7 @@ export const policyRoutes = {
     method: "delete",
     path: `${rules}/{rule_id}`,
     tags,
-    request: { params: rule },
+    request: { params: rule, query: asRead },
     responses: answers("the rule is deleted", z.object({ id: z.string(), deleted: z.literal(true) })),
   }),
   reload: createRoute({

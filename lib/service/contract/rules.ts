@@ -102,19 +102,38 @@ export class Rules {
     return await this.#edit({ profileId, ruleId, by, after, check });
   }
 
-  /** Replaces a rule in profile.toml. @throws {SbxError} `policy.rule.not_found`, `policy.invalid`; nothing is written then */
+  /**
+   * Replaces a rule in profile.toml.
+   *
+   * @param digest of the rule as it was read; absent: any rule is replaced
+   * @throws {SbxError} `policy.rule.not_found`, `policy.invalid`; `policy.change.conflict`: it is another rule by now.
+   * Nothing is written then
+   */
   async put(
     profileId: string,
     ruleId: string,
     after: RuleTable,
     by: AnsweredBy,
+    digest?: string,
   ): Promise<RecordedChange | undefined> {
-    return await this.#edit({ profileId, ruleId, by, after, check: requireRule(profileId, ruleId) });
+    const check = this.#requireRead(profileId, ruleId, digest);
+    return await this.#edit({ profileId, ruleId, by, after, check });
   }
 
-  /** Removes a rule from profile.toml. @throws {SbxError} `policy.rule.not_found` */
-  async delete(profileId: string, ruleId: string, by: AnsweredBy): Promise<RecordedChange | undefined> {
-    return await this.#edit({ profileId, ruleId, by, check: requireRule(profileId, ruleId) });
+  /**
+   * Removes a rule from profile.toml.
+   *
+   * @param digest as for {@linkcode put}
+   * @throws {SbxError} `policy.rule.not_found`, `policy.change.conflict`
+   */
+  async delete(
+    profileId: string,
+    ruleId: string,
+    by: AnsweredBy,
+    digest?: string,
+  ): Promise<RecordedChange | undefined> {
+    const check = this.#requireRead(profileId, ruleId, digest);
+    return await this.#edit({ profileId, ruleId, by, check });
   }
 
   /** Recorded changes of everything or of one profile, newest first. @throws {SbxError} `policy.record.unreadable` */
@@ -222,6 +241,19 @@ export class Rules {
     );
   }
 
+  /** Refuses the edit of a rule that is not in profile.toml, or not as it was read. */
+  #requireRead(profileId: string, ruleId: string, digest: string | undefined): Edit["check"] {
+    return async (before, profile) => {
+      requireRule(profileId, ruleId, before, profile);
+      if (digest === undefined) return;
+      const now = (await this.#layers(profile)).profile.rules.find(({ id }) => id === ruleId);
+      if (now && ruleDigest(now) === digest) return;
+      throw new SbxError("policy.change.conflict", `the rule "${ruleId}" has changed since it was read`, {
+        hint: `read it again: sbx policy changes ${profileId} lists who changed what`,
+      });
+    };
+  }
+
   /** @throws {SbxError} `policy.rule.conflict` */
   async #requireFree(ruleId: string, profile: Profile): Promise<void> {
     const [{ corp, profile: own }, { DEFAULT_RULES }] = await Promise.all([
@@ -258,25 +290,28 @@ function ruleOf(rules: Profile["rules"], id: string): RuleTable | undefined {
 }
 
 /** Refuses the edit of a rule that is not in profile.toml. */
-function requireRule(profileId: string, ruleId: string) {
-  return (before: RuleTable | undefined, profile: Profile) => {
-    if (before) return;
-    if (profile.source === "builtin" && Object.hasOwn(profile.rules, ruleId)) {
-      throw new SbxError(
-        "policy.rule.not_found",
-        `the rule "${ruleId}" is of the built-in profile "${profileId}", which is not changed`,
-        { hint: `sbx profile copy ${profileId} mine makes a copy of your own` },
-      );
-    }
+function requireRule(
+  profileId: string,
+  ruleId: string,
+  before: RuleTable | undefined,
+  profile: Profile,
+): void {
+  if (before) return;
+  if (profile.source === "builtin" && Object.hasOwn(profile.rules, ruleId)) {
     throw new SbxError(
       "policy.rule.not_found",
-      `the file of profile "${profileId}" has no rule "${ruleId}"`,
-      {
-        hint:
-          "only rules in profile.toml, or added to a built-in profile, can be edited; a new one is created",
-      },
+      `the rule "${ruleId}" is of the built-in profile "${profileId}", which is not changed`,
+      { hint: `sbx profile copy ${profileId} mine makes a copy of your own` },
     );
-  };
+  }
+  throw new SbxError("policy.rule.not_found", `the file of profile "${profileId}" has no rule "${ruleId}"`, {
+    hint: "only rules in profile.toml, or added to a built-in profile, can be edited; a new one is created",
+  });
+}
+
+/** Digest of a rule without its place in a file: an edit names the rule that its author has read. */
+export function ruleDigest({ file: _, line: __, match_line: ___, ...rule }: Rule): string {
+  return blake3(canonicalJson(rule));
 }
 
 /** A change before it has an id and a time. */
@@ -452,7 +487,7 @@ export async function ruleOfAsk(
   { asks, rules, findLedger }: { asks: AskInbox; rules: Rules; findLedger: LedgerFinder },
   of?: AskReach,
   path?: string,
-): Promise<RuleDraft & { profile_id: string; replaces: boolean }> {
+): Promise<RuleDraft & { profile_id: string; replaces: boolean; digest?: string }> {
   const { session_id, event_id } = await asks.get(askId);
   const { event, decision } = await explainEvent(await findLedger(session_id), event_id);
   const { profile_id } = event.common;
@@ -469,7 +504,11 @@ export async function ruleOfAsk(
   }
   const { savedRule } = await import("../../policy/author/mod.ts");
   const saved = savedRule(event, asking.rule, of, path);
-  return { profile_id, rule_id: saved.id, rule: saved.rule, replaces: saved.id === asking.rule.id };
+  const replaces = saved.id === asking.rule.id;
+  return {
+    ...{ profile_id, rule_id: saved.id, rule: saved.rule, replaces },
+    ...(replaces && { digest: ruleDigest(asking.rule) }),
+  };
 }
 
 function withoutEnd(event: Event): Event {

@@ -5,7 +5,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { CorpStore } from "../../../lib/config/corp/mod.ts";
 import type { RuleChange } from "../../../lib/policy/author/schema.ts";
-import { findChange, Rules } from "../../../lib/service/contract/rules.ts";
+import { findChange, ruleDigest, Rules } from "../../../lib/service/contract/rules.ts";
 import { rule } from "../../helper/session_gate.ts";
 
 const HEAD = 'id = "mine"\nname = "Mine"\ndescription = ""\nrevision = "1.0.0"\n';
@@ -74,6 +74,22 @@ Deno.test("of two creations at once one is refused", () =>
     const first = [BLOCK, ALLOW][results.findIndex(({ status }) => status === "fulfilled")];
     assertEquals((await rules.all("mine")).find(({ id }) => id === "fresh")?.action, first.action);
     assertEquals((await Deno.readTextFile(path)).match(/rules\.fresh/g)?.length, 1);
+  }));
+
+Deno.test("an edit of a rule that changed since it was read is refused, and so is its deletion", () =>
+  withRules(async ({ rules, path }) => {
+    const digestOf = async () => ruleDigest((await rules.all("mine")).find(({ id }) => id === "no")!);
+    const read = await digestOf();
+    await rules.put("mine", "no", ALLOW, ANN, read);
+    const newer = await Deno.readTextFile(path);
+    const off = { ...BLOCK, enabled: false };
+    assertEquals(await codeOf(() => rules.put("mine", "no", off, ANN, read)), "policy.change.conflict");
+    assertEquals(await codeOf(() => rules.delete("mine", "no", ANN, read)), "policy.change.conflict");
+    assertEquals(await Deno.readTextFile(path), newer);
+    // Comments move a rule, and change nothing of it.
+    await Deno.writeTextFile(path, `# first\n${newer}`);
+    await rules.delete("mine", "no", ANN, await digestOf());
+    assertEquals((await rules.all("mine")).some(({ id }) => id === "no"), false);
   }));
 
 Deno.test("every change is on record with before, after and who made it, and can be undone", () =>

@@ -91,7 +91,7 @@ export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given:
 
 /** Saves the rule by which events of an answer's reach pass without a question from now on. */
 export async function saveAlways({ ask_id }: AskView, { of, path }: AskAnswer): Promise<void> {
-  const { profile_id, rule_id, rule, replaces } = await api.ruleOfAsk(ask_id, { of, path });
-  if (replaces) await api.putRule(profile_id, rule_id, rule);
+  const { profile_id, rule_id, rule, replaces, digest } = await api.ruleOfAsk(ask_id, { of, path });
+  if (replaces) await api.putRule(profile_id, rule_id, rule, digest);
   else await api.createRule(profile_id, { rule_id, rule });
 }

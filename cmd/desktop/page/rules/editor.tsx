@@ -1,6 +1,7 @@
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { api, type RuleDraft, type RuleEffect, type RuleTable } from "../../api/routes.ts";
+import { ApiError } from "../../api/client.ts";
+import { api, type RuleDraft, type RuleEffect, type RuleTable, type RuleView } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
 import { Dialog, Table, timeOf } from "../../part/common.tsx";
 import { SentenceBuilder } from "./builder.tsx";
@@ -23,18 +24,22 @@ interface Props {
   replaces?: boolean;
   /** session that the rule is tried on at once */
   session?: string;
+  /** gets the rule that another author has saved meanwhile, once a person wants it instead of the own draft */
+  onNewer?: (rule: RuleView) => void;
   onSaved: () => void;
   onClose: () => void;
 }
 
 /** One rule in a form, with the linter's remarks and its effect; another owner's rule cannot be saved. */
 export function RuleEditor(
-  { profile, title, subject, lock, isSaved, replaces = isSaved, session, onSaved, onClose }: Props,
+  { profile, title, subject, lock, isSaved, replaces = isSaved, session, onNewer, onSaved, onClose }: Props,
 ) {
   const form = useRef<HTMLFormElement>(null);
   const match = useSignal(subject.rule?.match ?? "");
   const error = useSignal<string | undefined>(undefined);
   const removing = useSignal(false);
+  const digest = useSignal(subject.digest);
+  const newer = useSignal<RuleView | undefined>(undefined);
   const remarks = useRemarks(profile);
   const words = text.rules.editor;
   const read = () => draftOf(form.current!, match.peek(), subject);
@@ -53,16 +58,34 @@ export function RuleEditor(
     error.value = undefined;
     try {
       const { rule_id, rule } = read();
-      await (replaces ? api.putRule(profile, rule_id, rule) : api.createRule(profile, { rule_id, rule }));
+      await (replaces
+        ? api.putRule(profile, rule_id, rule, digest.value)
+        : api.createRule(profile, { rule_id, rule }));
       await act(async () => {}, words.saved(rule_id));
       done();
     } catch (failure) {
-      error.value = failure instanceof SyntaxError ? words.notJson : textOf(failure);
+      await refuse(failure);
     }
+  };
+  const refuse = async (failure: unknown) => {
+    const isNewer = failure instanceof ApiError && failure.code === "policy.change.conflict";
+    if (isNewer) await act(async () => newer.value = await api.rule(profile, subject.rule_id!));
+    else error.value = failure instanceof SyntaxError ? words.notJson : textOf(failure);
+  };
+  const saveOver = () => {
+    digest.value = newer.value!.digest;
+    newer.value = undefined;
+    form.current!.requestSubmit();
   };
   const remove = async (id: string) => {
     removing.value = false;
-    if (await act(() => api.deleteRule(profile, id), words.removed(id))) done();
+    try {
+      await api.deleteRule(profile, id, digest.value);
+      await act(async () => {}, words.removed(id));
+      done();
+    } catch (failure) {
+      await refuse(failure);
+    }
   };
   return (
     <Dialog title={title} onClose={onClose}>
@@ -87,6 +110,7 @@ export function RuleEditor(
           </fieldset>
         </details>
         {error.value && <p class="error" role="alert">{error.value}</p>}
+        {newer.value && <Newer rule={newer.value} onTake={onNewer} onSaveOver={saveOver} />}
         {removing.value && subject.rule_id && (
           <p role="alert">
             {words.removeLoss}{" "}
@@ -111,6 +135,29 @@ export function RuleEditor(
         </details>
       )}
     </Dialog>
+  );
+}
+
+/** The rule that took the place of the one that was opened: a person sees it before a draft replaces it. */
+function Newer(
+  { rule, onTake, onSaveOver }: {
+    rule: RuleView;
+    onTake: ((rule: RuleView) => void) | undefined;
+    onSaveOver: () => void;
+  },
+) {
+  const words = text.rules.newer;
+  return (
+    <div role="alert" class="newer">
+      <p>{rule.enabled ? words.is : words.isOff}</p>
+      <p>
+        <span class={`pill ${rule.action}`}>{rule.action}</span> <code>{rule.match}</code>
+      </p>
+      <div class="buttons">
+        {onTake && <button type="button" onClick={() => onTake(rule)}>{words.take}</button>}
+        <button type="button" class="danger" onClick={onSaveOver}>{words.saveOver}</button>
+      </div>
+    </div>
   );
 }
 
@@ -226,6 +273,8 @@ interface Subject {
   /** an id that a new rule may have */
   suggested?: string;
   rule?: RuleTable;
+  /** of the rule as it was read */
+  digest?: string;
 }
 
 /** The rule of a form. @throws {SyntaxError} when the rewrites are not JSON */

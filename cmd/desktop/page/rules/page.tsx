@@ -36,12 +36,14 @@ export function RulesPage() {
     profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source === "builtin";
   const editable = new Set(value.value?.editable);
   const turn = async (
-    { id, name, layer: _, file: _file, line: _line, narrows: _narrows, ...rule }: RuleView,
+    { id, name, digest, layer: _, file: _file, line: _line, narrows: _narrows, ...rule }: RuleView,
   ) => {
     const enabled = !rule.enabled;
     const table = { ...rule, enabled, name: name === id ? undefined : name };
     const done = enabled ? words.turnedOn(id) : words.turnedOff(id);
-    if (await act(() => api.putRule(profile.value, id, table), done)) reload();
+    await act(() => api.putRule(profile.value, id, table, digest), done);
+    // Refused, it is a newer rule, which is shown then.
+    reload();
   };
   return (
     <>
@@ -60,9 +62,11 @@ export function RulesPage() {
       />
       {open.value && (
         <RuleEditor
+          key={open.value === "new" ? "" : open.value.digest}
           profile={profile.value}
           {...(open.value === "new" ? { title: words.editor.fresh, subject: {} } : shownOf(open.value))}
           lock={open.value === "new" ? undefined : lockOf(editable, open.value)}
+          onNewer={(rule) => open.value = rule}
           onSaved={reload}
           onClose={() => open.value = undefined}
         />
@@ -100,8 +104,8 @@ function lockOf(editable: ReadonlySet<string>, { id, layer }: RuleView) {
 }
 
 /** An active rule, for the editor; a name equal to the id was not written by a person. */
-function shownOf({ id, name, ...rule }: RuleView) {
-  const subject = { rule_id: id, rule: { ...rule, name: name === id ? undefined : name } };
+function shownOf({ id, name, digest, ...rule }: RuleView) {
+  const subject = { rule_id: id, rule: { ...rule, name: name === id ? undefined : name }, digest };
   return { title: text.rules.editor.title(id), subject, isSaved: true };
 }
 
