@@ -6,6 +6,19 @@ import { http } from "../helper/session_gate.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
+/** Tables that are wider than their place, and cells of cards without the name of their column, a button or a pill. */
+const TABLES = `(() => {
+  const tables = [...document.querySelectorAll("table.cards")];
+  const cells = tables.filter((table) => getComputedStyle(table).display === "block")
+    .flatMap((table) => [...table.querySelectorAll("tbody td")]);
+  const isNamed = (cell) => !cell.hasChildNodes() || cell.querySelector("button, label, .pill") !== null ||
+    getComputedStyle(cell, "::before").content.length > 3;
+  return {
+    wider: tables.filter((table) => table.scrollWidth > table.clientWidth).map((table) => table.ariaLabel),
+    nameless: cells.filter((cell) => !isNamed(cell)).map((cell) => cell.outerHTML),
+  };
+})()`;
+
 const PAGES = [
   ["overview"],
   ["findings"],
@@ -31,7 +44,9 @@ const PAGES = [
 ];
 
 Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
-  await using home = await DesktopHome.make();
+  await using home = await DesktopHome.make({
+    serve: { McpListServers: (_, caller) => caller.reply({ t: "McpServers", servers: [] }) },
+  });
   const { desktop } = home;
   const { page } = desktop;
   for (const host of ["one.example", "two.example"]) await home.gate.decide(http(host));
@@ -48,6 +63,7 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
         }
         const wider = await page.evaluate("document.documentElement.scrollWidth - innerWidth");
         assertEquals(Math.max(0, Number(wider)), 0, `it scrolls sideways at ${width} px`);
+        assertEquals(await page.evaluate(TABLES), { wider: [], nameless: [] }, `tables at ${width} px`);
       }
       await shoot(desktop, words.join("_"));
     });

@@ -20,6 +20,11 @@ export function partsOf(issue: string): Parts {
   return { what, advice, commands: commandsOf(advice) };
 }
 
+/** Whether words begin with a command. */
+export function isCommand(words: string): boolean {
+  return PROGRAMS.includes(words.split(" ", 1)[0]);
+}
+
 /** Commands that advice names, in its order. */
 export function commandsOf(advice: string): string[] {
   // A whole line of a shell has its own commas and quotes.

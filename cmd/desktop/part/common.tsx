@@ -7,7 +7,10 @@ import { api, type Change } from "../api/routes.ts";
 import { query, setQuery } from "../app/route.ts";
 import { type Signal, useSignal, useSignalEffect } from "@preact/signals";
 
-/** A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. */
+/**
+ * A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. In a narrow
+ * window each row is a card, whose cells have the names of their columns from the style.
+ */
 export function Table(
   { label, head, children }: {
     label: string;
@@ -26,14 +29,27 @@ export function Table(
     observer.observe(element.current!);
     return () => observer.disconnect();
   }, []);
+  const columns = head.map((column) =>
+    typeof column === "string" ? { name: column } : {
+      name: column.number,
+      kind: "number",
+    }
+  );
+  // In the words of CSS: a string in quotes.
+  const names = Object.fromEntries(
+    columns.map(({ name }, at) => [`--column-${at + 1}`, JSON.stringify(`${name} `)]),
+  );
   return (
-    <table ref={element} aria-label={label} tabIndex={doesScroll.value ? 0 : undefined}>
+    <table
+      ref={element}
+      class="cards"
+      aria-label={label}
+      style={names}
+      tabIndex={doesScroll.value ? 0 : undefined}
+    >
       <thead>
         <tr>
-          {head.map((column) => {
-            const [name, kind] = typeof column === "string" ? [column] : [column.number, "number"];
-            return <th key={name} scope="col" class={kind}>{name}</th>;
-          })}
+          {columns.map(({ name, kind }) => <th key={name} scope="col" class={kind}>{name}</th>)}
         </tr>
       </thead>
       <tbody>{children}</tbody>

@@ -1,6 +1,6 @@
 /** The remedy of a problem, with a button that copies each command in it. */
 import { CommandLine } from "./common.tsx";
-import { partsOf } from "./advice.ts";
+import { isCommand, partsOf } from "./advice.ts";
 
 /** A problem as the service reports it, with its commands to copy below. */
 export function Problem({ issue }: { issue: string }) {
@@ -23,5 +23,6 @@ export function Advice({ text, commands }: { text: string; commands: string[] })
   );
 }
 
-/** Words as a sentence of their own. */
-export const sentenceOf = (words: string): string => words.slice(0, 1).toUpperCase() + words.slice(1);
+/** Words as a sentence of their own; a command keeps its small letter. */
+export const sentenceOf = (words: string): string =>
+  isCommand(words) ? words : words.slice(0, 1).toUpperCase() + words.slice(1);

@@ -32,7 +32,8 @@ const calls = {
   kind: "Calls of",
   kinds: { model: "Models", mcp: "MCP tools" },
   costs: "Costs",
-  noCosts: "No call of a model yet.",
+  noCosts: "No call of a model yet. Calls, tokens and costs of each model are counted here.",
+  prices: (note: string) => `Costs are ${note}.`,
   model: "Model",
   count: "Calls",
   input: "Input tokens",
@@ -377,7 +378,7 @@ export const text = {
     event: "Event",
     rule: "Rule",
     more: "Load more",
-    empty: "No event matches.",
+    empty: "No events.",
     why: "Why",
     decisions: { allow: "Allowed", ask: "Waits", block: "Blocked", rewrite: "Rewritten" } as Record<
       string,

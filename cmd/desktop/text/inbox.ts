@@ -7,7 +7,7 @@ export const inbox = {
   rule: "Rule",
   reason: "Reason",
   why: "A program in the VM says",
-  covers: "An answer for minutes or the session covers",
+  covers: "A longer answer covers",
   onlyThis: "Only this event can be answered.",
   expires: (seconds: number) =>
     `Denied in ${seconds > 99 ? `${Math.ceil(seconds / 60)} min` : `${seconds} s`} without an answer`,

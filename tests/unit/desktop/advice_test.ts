@@ -1,6 +1,6 @@
 /** Commands that the page offers to copy, found in the advice of issues and checks. */
 import { assertEquals } from "@std/assert";
-import { commandsOf, partsOf } from "../../../cmd/desktop/part/advice.ts";
+import { commandsOf, isCommand, partsOf } from "../../../cmd/desktop/part/advice.ts";
 
 Deno.test("desktop: the advice of an issue has its commands apart from its words", () => {
   assertEquals(
@@ -26,4 +26,9 @@ Deno.test("desktop: a line of a shell stays whole, prose has no command", () => 
   assertEquals(commandsOf("sbx suspend NAME, or sbx stop"), ["sbx suspend NAME", "sbx stop"]);
   assertEquals(commandsOf("build it: sbx image build code"), ["sbx image build code"]);
   assertEquals(commandsOf("use a Mac with Apple silicon"), []);
+});
+
+Deno.test("desktop: advice that begins with a command keeps its small letter", () => {
+  assertEquals(isCommand("sbx image build code, or sbx update"), true);
+  assertEquals(isCommand("sbxish words are no command"), false);
 });

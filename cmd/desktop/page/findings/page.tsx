@@ -41,7 +41,7 @@ export function FindingsPage() {
       <div class="head">
         <h1>{text.page.findings}</h1>
       </div>
-      <p class="hint">{words.about}</p>
+      <p class="lead">{words.about}</p>
       <div class="filters">
         <label>
           {words.severity}{" "}

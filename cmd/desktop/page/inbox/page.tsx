@@ -84,7 +84,7 @@ export function InboxPage() {
         <h1>{text.page.inbox}</h1>
         <NotifyButton />
       </div>
-      <p class="hint">{words.keys}</p>
+      <p class="hint keys">{words.keys}</p>
       <div role="status" class="hidden">{words.waiting(pending.size)}</div>
       <div class="newcomers">
         {behind > 0 && <button type="button" onClick={letIn}>{words.newcomers(behind)}</button>}

@@ -156,7 +156,9 @@ function VmTable(
   { hours, costs, findings }: { hours: Hours; costs: Map<string, Costs>; findings: FoundFinding[] },
 ) {
   const words = text.overview;
-  const head = [text.sessions.name, text.sessions.state, words.hour, words.last, words.findings, words.cost];
+  const head = [text.sessions.name, text.sessions.state, words.hour, words.last, words.findings, {
+    number: words.cost,
+  }];
   return (
     <Table label={words.vms} head={head}>
       {vms.value.map((vm) => (

@@ -44,7 +44,7 @@ export function SessionsPage() {
             words.state,
             words.profile,
             words.agent,
-            words.size,
+            { number: words.size },
             words.active,
             words.actions,
           ]}

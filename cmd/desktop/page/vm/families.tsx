@@ -167,19 +167,26 @@ function Costs({ vm }: { vm: Recorded }) {
   if (!costs) return null;
   return (
     <section aria-label={words.costs}>
-      {costs.models.length === 0 ? <p class="hint">{words.noCosts}</p> : (
+      {costs.models.length > 0 && (
         <Table
           label={words.costs}
-          head={[words.model, words.count, words.input, words.cached, words.output, words.cost]}
+          head={[
+            words.model,
+            { number: words.count },
+            { number: words.input },
+            { number: words.cached },
+            { number: words.output },
+            { number: words.cost },
+          ]}
         >
           {costs.models.map((each) => (
             <tr key={`${each.provider} ${each.model}`}>
               <th scope="row">{`${each.provider} ${each.model}`}</th>
-              <td>{each.calls}</td>
-              <td>{each.input_tokens}</td>
-              <td>{each.cached_input_tokens}</td>
-              <td>{each.output_tokens}</td>
-              <td>{words.dollars(each.cost_micros, each.unpriced_calls, each.price_basis)}</td>
+              <td class="number">{each.calls}</td>
+              <td class="number">{each.input_tokens}</td>
+              <td class="number">{each.cached_input_tokens}</td>
+              <td class="number">{each.output_tokens}</td>
+              <td class="number">{words.dollars(each.cost_micros, each.unpriced_calls, each.price_basis)}</td>
             </tr>
           ))}
         </Table>
@@ -187,9 +194,9 @@ function Costs({ vm }: { vm: Recorded }) {
       {costs.budgets.map(({ layer, limit, used, max }) => (
         <p key={`${layer} ${limit}`}>{words.budget(layer, limit, used, max)}</p>
       ))}
-      <p class="hint">{costs.prices}</p>
-      <p>
-        <button type="button" onClick={reload}>{words.again}</button>
+      <p class="hint">
+        {costs.models.length > 0 ? words.prices(costs.prices) : words.noCosts}{" "}
+        <button type="button" class="ghost" onClick={reload}>{words.again}</button>
       </p>
     </section>
   );

@@ -7,7 +7,7 @@ import { act } from "../../../store/store.ts";
 
 const PAGE_SIZE = "1000";
 /** Events of the first request: a start and an end for each program that is drawn at first. */
-const FIRST_SIZE = "400";
+const FIRST_SIZE = "120";
 
 /** Reads a page of a session's events. */
 export type Pages = typeof api.events;

@@ -5,13 +5,14 @@ import { Table, timeOf } from "../../../part/common.tsx";
 import { text } from "../../../text/en.ts";
 import { Programs } from "./programs.ts";
 
-/** Programs that are drawn at first, the newest, and more of them with each click. */
-const SHOWN = 200;
+/** Programs that are drawn at first, the newest: more than a window has lines. */
+const SHOWN = 60;
+/** More of them with each click. */
+const MORE = 200;
 /** `characters` of a command that are drawn. */
 const COMMAND_MAX = 300;
-/** Levels that are indented, and the `rem` of one. */
+/** Levels that are indented. */
 const DEPTH_MAX = 20;
-const INDENT = 1.2;
 
 /** The programs of a VM as a tree, as they start and end. */
 export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
@@ -23,8 +24,8 @@ export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
     return () => programs.close();
   }, [programs]);
   const more = async () => {
-    if (shown.value + SHOWN > (nodes.value?.length ?? 0) && hasOlder.value) await programs.read();
-    shown.value += SHOWN;
+    if (shown.value + MORE > (nodes.value?.length ?? 0) && hasOlder.value) await programs.read();
+    shown.value += MORE;
   };
   const words = text.programs;
   if (nodes.value === undefined) return <p>{text.common.loading}</p>;
@@ -40,7 +41,7 @@ export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
       <Table label={text.vm.programs} head={[words.program, words.pid, words.started, words.ended]}>
         {drawn.map((node, at) => (
           <tr key={node.event_id ?? `${node.pid} ${at}`}>
-            <th scope="row" style={{ paddingLeft: `${0.6 + Math.min(node.depth, DEPTH_MAX) * INDENT}rem` }}>
+            <th scope="row" class="program" style={{ "--depth": Math.min(node.depth, DEPTH_MAX) }}>
               <code>{commandOf(node)}</code>
               {node.container && (
                 <span class="hint" title={node.container.image}>

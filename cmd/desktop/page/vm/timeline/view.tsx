@@ -327,6 +327,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
       role="listbox"
       aria-label={text.timeline.list}
       aria-activedescendant={active && `event-${active.id}`}
+      data-empty={all.length === 0 && !timeline.isLoading.value ? text.timeline.empty : undefined}
       tabIndex={0}
       onScroll={onScroll}
       onPointerEnter={() => isPointed.current = true}
