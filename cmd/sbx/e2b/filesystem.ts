@@ -30,6 +30,23 @@ const FORMAT = ["%y", "%Y", "%s", "%m", "%M", "%u", "%g", "%T@", "%l", "%p"].map
 const FIELDS = 10;
 
 type Entry = MessageInitShape<typeof EntryInfoSchema>;
+type Made = MessageInitShape<typeof FilesystemEventSchema>;
+
+/** A folder to watch. */
+interface WatchRequest {
+  path: string;
+  recursive: boolean;
+  includeEntry: boolean;
+}
+
+/** A folder that is watched. */
+interface WatchedFolder {
+  changes: AsyncIterable<Change>;
+  make(change: Change): Promise<Made>;
+  /** goes on after the end of its request */
+  stay(): void;
+  close(): void;
+}
 
 const TYPES: Record<string, FileType> = { f: FileType.FILE, d: FileType.DIRECTORY, l: FileType.SYMLINK };
 
@@ -122,26 +139,13 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
       return {};
     },
     watchDir: (request, context) => this.#watch(request, context),
-    createWatcher: async ({ path, recursive, includeEntry }, { signal, requestHeader }) => {
-      const release = this.#reserve();
-      const abort = new AbortController();
-      const leave = () => abort.abort();
-      signal.addEventListener("abort", leave);
-      try {
-        const user = userOf(requestHeader);
-        const place = await this.#place(path, user);
-        const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
-        const make = (change: Change) => this.#event(place, change, includeEntry, user);
-        const watcherId = crypto.randomUUID();
-        this.#watchers.set(watcherId, new Watcher(changes, { abort, make, release }));
-        return { watcherId };
-      } catch (cause) {
-        abort.abort();
-        release();
-        throw cause;
-      } finally {
-        signal.removeEventListener("abort", leave);
-      }
+    createWatcher: async (request, context) => {
+      const { changes, make, stay, close } = await this.#open(request, context);
+      // It outlives the request that made it.
+      stay();
+      const watcherId = crypto.randomUUID();
+      this.#watchers.set(watcherId, new Watcher(changes, { make, close }));
+      return { watcherId };
     },
     getWatcherEvents: ({ watcherId }) => ({ events: this.#watcher(watcherId).take() }),
     removeWatcher: ({ watcherId }) => {
@@ -164,30 +168,46 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
     return entry;
   }
 
-  async *#watch(
-    { path, recursive, includeEntry }: { path: string; recursive: boolean; includeEntry: boolean },
-    { signal, requestHeader }: HandlerContext,
-  ) {
-    const release = this.#reserve();
-    const abort = new AbortController();
-    const leave = () => abort.abort();
-    signal.addEventListener("abort", leave);
+  async *#watch(request: WatchRequest, context: HandlerContext) {
+    const { signal } = context;
+    let watched: WatchedFolder | undefined;
     try {
-      const user = userOf(requestHeader);
-      const place = await this.#place(path, user);
-      const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
+      watched = await this.#open(request, context);
       yield { event: { case: "start" as const, value: {} } };
-      for await (const change of changes) {
-        const value = await this.#event(place, change, includeEntry, user);
-        yield { event: { case: "filesystem" as const, value } };
+      for await (const change of watched.changes) {
+        yield { event: { case: "filesystem" as const, value: await watched.make(change) } };
       }
       if (signal.aborted) throw signal.reason;
     } catch (cause) {
       throw signal.aborted ? signal.reason : connectError(cause);
     } finally {
-      signal.removeEventListener("abort", leave);
+      watched?.close();
+    }
+  }
+
+  /** Starts to watch a folder; the end of the request ends that, too. @throws {ConnectError} too many are watched */
+  async #open(
+    { path, recursive, includeEntry }: WatchRequest,
+    { signal, requestHeader }: HandlerContext,
+  ): Promise<WatchedFolder> {
+    const release = this.#reserve();
+    const abort = new AbortController();
+    const leave = () => abort.abort();
+    signal.addEventListener("abort", leave);
+    const stay = () => signal.removeEventListener("abort", leave);
+    const close = () => {
+      stay();
       abort.abort();
       release();
+    };
+    try {
+      const user = userOf(requestHeader);
+      const place = await this.#place(path, user);
+      const changes = await watchFolder(this.#guest, place, { recursive, user, signal: abort.signal });
+      return { changes, make: (change) => this.#event(place, change, includeEntry, user), stay, close };
+    } catch (cause) {
+      close();
+      throw cause;
     }
   }
 
@@ -209,7 +229,7 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
     { name, type }: Change,
     includeEntry: boolean,
     user?: string,
-  ): Promise<MessageInitShape<typeof FilesystemEventSchema>> {
+  ): Promise<Made> {
     if (!includeEntry) return { name, type };
     const entry = await this.stat(`${place}/${name}`, user).catch(() => undefined);
     return { name, type, entry };
@@ -257,27 +277,15 @@ function failureOf(exitCode: number, path: string, stderr: string): [Code, strin
   return [isDenied ? Code.PermissionDenied : Code.Internal, stderr || `exit code ${exitCode}`];
 }
 
-type Made = MessageInitShape<typeof FilesystemEventSchema>;
-
 /** Events that wait until a client asks for them. */
 class Watcher {
   #events: Made[] = [];
   #size = 0;
   #failure?: unknown;
-  readonly #abort: AbortController;
-  readonly #release: () => void;
+  readonly #close: () => void;
 
-  constructor(
-    changes: AsyncIterable<Change>,
-    { abort, make, release }: {
-      abort: AbortController;
-      make: (change: Change) => Promise<Made>;
-      /** called once it watches no more */
-      release: () => void;
-    },
-  ) {
-    this.#abort = abort;
-    this.#release = release;
+  constructor(changes: AsyncIterable<Change>, { make, close }: Pick<WatchedFolder, "make" | "close">) {
+    this.#close = close;
     void (async () => {
       for await (const change of changes) {
         this.#size += change.name.length;
@@ -302,7 +310,6 @@ class Watcher {
   }
 
   close(): void {
-    this.#abort.abort();
-    this.#release();
+    this.#close();
   }
 }
