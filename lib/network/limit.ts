@@ -81,6 +81,10 @@ export const GRPC_TRAILERS_MAX = 16 * 1024;
 export const CONTROL_PAYLOAD_MAX = 125;
 /** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */
 export const FRAME_WHOLE_MAX = 64 * 1024;
+/** Longest compressed message of a WebSocket, in `bytes` after inflating; plain ones have no limit. */
+export const SOCKET_INFLATED_MAX = 64 * 1024 * 1024;
+/** Memory of the windows of a WebSocket that is compressed, in `bytes`: counted as buffered, and without room none is. */
+export const SOCKET_DEFLATE_BYTES = 512 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */
 export const PINGS_MAX = 16;
 

@@ -1,9 +1,12 @@
 /** Frames of WebSockets, valid and damaged, in any pieces; and secrets cut anywhere into frames and messages. */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
+import { constants, deflateRawSync } from "node:zlib";
 import { BufferedConnection, type ByteStream, DeadlineWatch } from "../../lib/network/connection.ts";
 import { ConnectionLost } from "../../lib/network/fault.ts";
-import { FrameReader, FrameWriter, parseFrameHead, SocketFault } from "../../lib/network/websocket/frame.ts";
+import { FrameReader, FrameWriter, parseFrameHead } from "../../lib/network/websocket/frame.ts";
+import { SocketFault } from "../../lib/network/websocket/fault.ts";
+import { agreeWithGuest, EXTENSIONS } from "../../lib/network/websocket/mod.ts";
 import { added, ALL, KEY, to, world } from "../helper/credential.ts";
 import { Random } from "../helper/random.ts";
 import { frameBytes, type WireFrame } from "../helper/websocket.ts";
@@ -120,6 +123,44 @@ Deno.test("damaged frames: each is read or refused, and nothing else happens", a
     }
   }
   assert(seen.size >= 6, `${[...seen]}`);
+});
+
+Deno.test("damaged compressed messages: each is read or refused, within its limit", async () => {
+  const random = new Random(7692);
+  const watch = new DeadlineWatch();
+  const seen = new Set<string>();
+  const deflate = agreeWithGuest([[EXTENSIONS, "permessage-deflate"]])!;
+  for (let round = 0; round < ROUNDS / 4; round++) {
+    const text = "aü🙂".repeat(random.below(5000)) + random.bytes(random.below(100)).join();
+    const packed = deflateRawSync(text, { finishFlush: constants.Z_SYNC_FLUSH }).subarray(0, -4);
+    const cut = random.below(packed.length);
+    const isDamaged = random.below(4) > 0;
+    for (let damage = isDamaged ? 1 + random.below(3) : 0; damage > 0; damage--) {
+      packed[random.below(packed.length)] ^= 1 << random.below(8);
+    }
+    const frames: WireFrame[] = [
+      { rsv: 4, fin: false, opcode: 1 + random.below(2), payload: packed.subarray(0, cut) },
+      { opcode: 0, payload: packed.subarray(cut) },
+    ];
+    const wire = Buffer.concat(frames.map((frame) => frameBytes({ masked: true, ...frame })));
+    const connection = new BufferedConnection(streamOf(random, wire), watch);
+    const reader = new FrameReader(connection, "guest", deflate);
+    let read = "";
+    try {
+      for (let next = await reader.next(); next !== null; next = await reader.next()) {
+        if (next.kind === "data") read += Buffer.from(next.bytes).toString("latin1");
+      }
+      if (!isDamaged) assertEquals(read, Buffer.from(text).toString("latin1"));
+      seen.add("read");
+    } catch (error) {
+      const reason = error instanceof SocketFault ? error.reason : undefined;
+      assert(isDamaged && reason !== undefined, `${(error as Error).stack}`);
+      seen.add(reason!);
+    }
+    reader.close();
+    connection.close();
+  }
+  assert(seen.size >= 3, `${[...seen]}`);
 });
 
 Deno.test(

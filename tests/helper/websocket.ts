@@ -43,6 +43,8 @@ export const guestFrame = (frame: WireFrame) => frameBytes({ masked: true, ...fr
 /** A received frame, unmasked. */
 export interface ReceivedFrame {
   fin: boolean;
+  /** reserved bits, 0 to 7 */
+  rsv: number;
   opcode: number;
   masked: boolean;
   payload: string;
@@ -58,7 +60,7 @@ export async function readFrame(client: RawClient): Promise<ReceivedFrame> {
   const key = masked ? await client.takeBytes(4) : new Uint8Array(4);
   const data = (await client.takeBytes(length)).map((byte, at) => byte ^ key[at & 3]);
   const payload = Array.from(data, (byte) => String.fromCharCode(byte)).join("");
-  return { fin: (first & 128) !== 0, opcode: first & 15, masked, payload };
+  return { fin: (first & 128) !== 0, rsv: first >> 4 & 7, opcode: first & 15, masked, payload };
 }
 
 /** Text of a message that may be fragmented; control frames before its end are dropped. */

@@ -50,7 +50,8 @@ import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
 import { LaterTap, modelBodyOf, modelRequestOf, ModelTap, type ModelVerdict } from "./model_tap.ts";
 import { errorText, ResponseRelay } from "./response_relay.ts";
 import { Revocation, revokedError } from "./revocation.ts";
-import { SocketExchange } from "./socket.ts";
+import { releaseWindows, SocketExchange, takeWindows } from "./socket.ts";
+import type { Deflate } from "../websocket/mod.ts";
 import { splitTarget } from "../message/head.ts";
 import { lenientPath } from "../../base/url/mod.ts";
 
@@ -71,6 +72,8 @@ export class HttpExchange {
   #chunked?: AwsChunkedBody;
   /** messages of a call of gRPC */
   #grpc?: GrpcCounts;
+  /** compression of a WebSocket, whose windows are counted as buffered */
+  #deflate?: Deflate;
   /** the client is gone, and the answer is read on */
   #lingering?: number;
 
@@ -91,6 +94,7 @@ export class HttpExchange {
       clearTimeout(this.#lingering);
       this.#bodyBuffer?.release();
       this.#chunked?.release();
+      releaseWindows(this.#context.budget, this.#deflate);
     }
   }
 
@@ -412,6 +416,7 @@ export class HttpExchange {
     const dial = await locate(host, port, isRedirected ? undefined : address, by.actor);
     const destination: PinnedDestination = { scheme, host, port, dial };
     const revocation = this.#watchRevocation(injected, outgoing.filter);
+    if (upgrade !== undefined) this.#deflate ??= takeWindows(this.#context.budget, this.#incoming.deflate);
     if (this.#tap && this.#flight.aborted) throw new ClientLost(new ConnectionLost("closed the connection"));
     try {
       const reply = await pool.send(destination, {
@@ -422,6 +427,7 @@ export class HttpExchange {
         body: outgoing.body,
         trailers,
         ...(upgrade !== undefined && { upgrade }),
+        ...(this.#deflate && !broker.guards(place) && { offersDeflate: true }),
         ...(this.#grpc && { isStream: true }),
         ...(this.#grpc && http2 && this.#incoming.scheme === "http" && scheme === "http" && { h2c: true }),
       }, this.#flight);
@@ -474,7 +480,8 @@ export class HttpExchange {
       ...(address !== undefined && { address }),
       record,
       rulesRead: gate.reads(RESPONSE_BODY),
-      ...(upgrade !== undefined && { socket: new SocketExchange(this.#context, { event, record }) }),
+      ...(upgrade !== undefined &&
+        { socket: new SocketExchange(this.#context, { event, record, deflate: this.#deflate, place }) }),
       ...(tap && { tap }),
       ...(this.#grpc && { grpc: this.#grpc }),
       linger: () => this.#linger(),

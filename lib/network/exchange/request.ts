@@ -1,5 +1,6 @@
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
+import type { Deflate } from "../websocket/mod.ts";
 import type { Destination, NamePort } from "../interface/mod.ts";
 import type { EventProcess } from "../../event/mod.ts";
 import { canonicalHost, formatAuthority, isAddress } from "../../base/address/mod.ts";
@@ -33,6 +34,8 @@ export interface IncomingRequest extends Destination {
   address?: string;
   /** requested protocol of an upgrade */
   upgrade?: string;
+  /** compression of the WebSocket that the client offered, as sbx accepts it */
+  deflate?: Deflate;
   /** the client announced its body and waits for `100 Continue` before it sends it */
   expects?: boolean;
   /** the client reads trailers */

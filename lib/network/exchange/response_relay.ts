@@ -20,6 +20,7 @@ import { GrpcBody, type GrpcCounts, isGrpc } from "./grpc.ts";
 import type { ResponseTap, TapEnd } from "./model_tap.ts";
 import type { Outlet } from "./context.ts";
 import type { SocketExchange } from "./socket.ts";
+import type { Deflate } from "../websocket/mod.ts";
 
 type HttpResponse = NonNullable<HttpEvent["response"]>;
 
@@ -74,7 +75,7 @@ export class ResponseRelay {
     this.#cacheDigest = response.cacheDigest;
     try {
       const headers = this.#captureFields(response.headers);
-      if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers);
+      if (response.upgraded) return await this.#relayUpgraded(response.upgraded, headers, response.deflate);
       this.#isHidden = encodingOf(headers) !== undefined || isPartial(response.status);
       tap?.head(response.status, headers);
       const { length } = response.body;
@@ -220,14 +221,19 @@ export class ResponseRelay {
   }
 
   /** Relays the messages of a WebSocket. */
-  async #relayUpgraded(upstream: BufferedConnection, headers: Header[]): Promise<void> {
+  async #relayUpgraded(
+    upstream: BufferedConnection,
+    headers: Header[],
+    deflate: Deflate | undefined,
+  ): Promise<void> {
     const { outlet, socket, passage } = this.#options;
     if (await this.#isBlocked(this.#describe(101, headers, 0, NO_HTTP_BODY))) return;
     if (!outlet.upgrade || !socket) throw new MessageFault("an unexpected protocol switch");
     const moved = relayedBytes(passage);
     let error: string | undefined;
     try {
-      error = await socket.relay(await outlet.upgrade(headers, "websocket"), upstream, moved);
+      const guest = await outlet.upgrade(socket.fields(headers), "websocket");
+      error = await socket.relay(guest, upstream, moved, deflate);
     } catch (cause) {
       error = errorText(cause);
     } finally {

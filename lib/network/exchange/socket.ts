@@ -4,6 +4,7 @@ import { lenientPath } from "../../base/url/mod.ts";
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import {
+  type BodyPlace,
   CredentialDenied,
   type CredentialPort,
   type MessageFilter,
@@ -14,11 +15,19 @@ import {
   type SocketResponse,
 } from "../interface/mod.ts";
 import type { RelayedBytes } from "../relay.ts";
-import { CLOSE, type DataPiece, type SocketChannel, SocketEnded, SocketRelay } from "../websocket/mod.ts";
+import {
+  CLOSE,
+  type DataPiece,
+  type Deflate,
+  EXTENSIONS,
+  type SocketChannel,
+  SocketEnded,
+  SocketRelay,
+} from "../websocket/mod.ts";
 import type { ExchangeContext } from "./context.ts";
 import { requesterOf } from "./draft.ts";
 import { type Decision, type Gate, guestLine } from "../../policy/mod.ts";
-import { SOCKET_CALLS_MAX } from "../limit.ts";
+import { SOCKET_CALLS_MAX, SOCKET_DEFLATE_BYTES } from "../limit.ts";
 import { NO_BYTES } from "../message/bytes.ts";
 import type { Header } from "../message/header.ts";
 import type { BufferBudget, Receiving } from "./body_buffer.ts";
@@ -30,6 +39,20 @@ export interface SocketExchangeOptions {
   event: Event;
   /** records substitutions of the broker @throws {SbxError} `ledger.unavailable` */
   record(substitutions: Iterable<CredentialSubstitution>): void;
+  /** compression agreed on with the guest */
+  deflate: Deflate | undefined;
+  /** the upstream */
+  place: BodyPlace;
+}
+
+/** Accepts the compression that a guest offered, where there is room for its windows. */
+export function takeWindows(budget: BufferBudget, offered: Deflate | undefined): Deflate | undefined {
+  return offered && budget.take(SOCKET_DEFLATE_BYTES) ? offered : undefined;
+}
+
+/** Gives the room back. @param taken as {@linkcode takeWindows} returned it */
+export function releaseWindows(budget: BufferBudget, taken: Deflate | undefined): void {
+  if (taken) budget.bytes -= SOCKET_DEFLATE_BYTES;
 }
 
 export class SocketExchange {
@@ -41,14 +64,36 @@ export class SocketExchange {
     this.#options = options;
   }
 
-  /** Relays until both sides have ended. @returns reason of an early end @throws {SbxError} */
+  /** Fields of the answer to the guest: its compression is another than the upstream's. */
+  fields(headers: readonly Header[]): Header[] {
+    const { deflate } = this.#options;
+    const others = headers.filter(([name]) => name !== EXTENSIONS);
+    return deflate ? [...others, [EXTENSIONS, deflate.answer]] : others;
+  }
+
+  /**
+   * Relays until both sides have ended.
+   *
+   * @param deflate compression agreed on with the upstream
+   * @returns reason of an early end
+   * @throws {SbxError}
+   */
   async relay(
     guest: BufferedConnection,
     upstream: BufferedConnection,
     moved: RelayedBytes,
+    deflate?: Deflate,
   ): Promise<string | undefined> {
     const { relayMs, closeMs } = this.#context;
-    const relay = new SocketRelay(guest, upstream, { relayMs, closeMs, moved });
+    const { deflate: own, place } = this.#options;
+    const relay = new SocketRelay(guest, upstream, {
+      relayMs,
+      closeMs,
+      moved,
+      // The length of a message that is compressed reveals a secret beside a text of the guest.
+      mayCompress: () => !this.#context.broker.guards(place),
+      deflate: { ...(own && { guest: own }), ...(deflate && { upstream: deflate }) },
+    });
     const channels = { guest: this.#channelOf("request"), upstream: this.#channelOf("response") };
     const model = this.#modelOf(relay);
     const { error, fault } = await relay.run(
@@ -81,7 +126,7 @@ export class SocketExchange {
     this.#context.gate.refuse({ common: { ...kind, ...requesterOf(event.common) }, http: { request } }, {
       id: "guard-malformed-websocket",
       reason: `the frames of the WebSocket cannot be read safely: ${reason}`,
-      remedy: "send frames as RFC 6455 requires, without extensions",
+      remedy: "send frames as RFC 6455 and RFC 7692 require, without other extensions",
     });
   }
 }

@@ -25,7 +25,7 @@ import type { NetTimeouts } from "../limit.ts";
 import type { BodySource } from "../message/body.ts";
 import { type RequestHead, splitTarget } from "../message/head.ts";
 import { dropHopByHop, dropImitations } from "../message/header.ts";
-import { EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
+import { agreeWithGuest, EXTENSIONS, upgradeOf } from "../websocket/mod.ts";
 
 /** One connection of a guest that speaks HTTP. */
 export interface GuestHttpOptions {
@@ -58,6 +58,7 @@ export function nameRequest(
   const { flow, by, names, context } = options;
   const authority = authorityOf(options, head);
   const upgrade = upgradeOf(head, !body.done);
+  const deflate = upgrade === undefined ? undefined : agreeWithGuest(head.headers);
   const { kept, imitated } = dropImitations(head.headers);
   const target = originForm(head, authority, flow);
   const { path } = splitTarget(target);
@@ -80,6 +81,7 @@ export function nameRequest(
     headBytes,
     trailers: head.headers.some(([name, value]) => name === "te" && /(^|[ ,])trailers/i.test(value)),
     ...(upgrade !== undefined && { upgrade }),
+    ...(deflate && { deflate }),
     // Bytes that are here already need no `100 Continue` (RFC 9110 §10.1.1).
     ...(expectsContinue(head) && !body.done && !body.ready && { expects: true }),
   };

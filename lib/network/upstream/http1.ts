@@ -15,7 +15,7 @@ import {
 } from "../message/body.ts";
 import { headEnd, parseResponseHead, type ResponseHead } from "../message/head.ts";
 import { dropHopByHop, headerValue, mayTrail } from "../message/header.ts";
-import { checkAccept } from "../websocket/mod.ts";
+import { agreeWithUpstream, checkAccept, DEFLATE_OFFER, EXTENSIONS } from "../websocket/mod.ts";
 import {
   Continuation,
   EXPECT_CONTINUE,
@@ -105,7 +105,7 @@ export class Http1Exchange implements UpstreamExchange {
 
   /** @param length of the body in `bytes`, which is written as it is; absent: it is written in chunks */
   #requestHead(
-    { method, target, authority, headers, upgrade, trailers }: OutgoingRequest,
+    { method, target, authority, headers, upgrade, trailers, offersDeflate }: OutgoingRequest,
     length: number | undefined,
   ): string {
     const fields = this.#continuation ? [...headers, EXPECT_CONTINUE] : headers;
@@ -114,6 +114,7 @@ export class Http1Exchange implements UpstreamExchange {
     else if (length > 0 || METHODS_WITH_BODY.has(method)) more += `content-length: ${length}\r\n`;
     if (upgrade !== undefined) more += `connection: upgrade\r\nupgrade: ${upgrade}\r\n`;
     else if (trailers) more += "connection: te\r\nte: trailers\r\n";
+    if (offersDeflate) more += `${EXTENSIONS}: ${DEFLATE_OFFER}\r\n`;
     const first = `${method} ${target} HTTP/1.1\r\nhost: ${authority}`;
     return formatHead(first, fields, more);
   }
@@ -184,14 +185,21 @@ export class Http1Exchange implements UpstreamExchange {
     return parseResponseHead(unread.subarray(0, end));
   }
 
-  #upgrade(head: ResponseHead, { upgrade, headers }: OutgoingRequest): UpstreamResponse {
+  #upgrade(head: ResponseHead, { upgrade, headers, offersDeflate }: OutgoingRequest): UpstreamResponse {
     const protocol = headerValue(head.headers, "upgrade");
     if (upgrade === undefined || protocol?.toLowerCase() !== upgrade) {
       throw new MessageFault("a protocol switch that was not requested");
     }
     checkAccept(headers, head.headers);
+    const deflate = agreeWithUpstream(head.headers, offersDeflate === true);
     const body = new WireBody(this.#connection, 0, this.#timeouts.body);
-    return { status: 101, headers: dropHopByHop(head.headers), body, upgraded: this.#connection };
+    return {
+      status: 101,
+      headers: dropHopByHop(head.headers),
+      body,
+      upgraded: this.#connection,
+      ...(deflate && { deflate }),
+    };
   }
 }
 

@@ -2,6 +2,7 @@
 import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
+import type { Deflate } from "../websocket/mod.ts";
 import type { Destination } from "../interface/mod.ts";
 
 /** Address that a connection is made to; TLS and HTTP keep the host's name. */
@@ -36,6 +37,8 @@ export interface OutgoingRequest {
   body: BodySource;
   /** requested protocol of an upgrade */
   upgrade?: string;
+  /** offers compression of the WebSocket */
+  offersDeflate?: boolean;
   /** the client reads trailers */
   trailers: boolean;
   /** either side may be silent for long */
@@ -80,6 +83,8 @@ export interface UpstreamResponse {
   cacheDigest?: string;
   /** the connection after an accepted upgrade (101); its unread bytes belong to the new protocol */
   upgraded?: BufferedConnection;
+  /** compression of the WebSocket that the upstream agreed to */
+  deflate?: Deflate;
 }
 
 /** One request on a connection to an upstream, and its response. */

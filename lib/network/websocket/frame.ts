@@ -1,9 +1,11 @@
 /** Frames of WebSockets (RFC 6455 §5.2), read strictly and written: bytes that two programs could read differently are refused. */
 import { ignore } from "../../base/error/mod.ts";
 import { CONTROL_PAYLOAD_MAX, FRAME_WHOLE_MAX } from "../limit.ts";
-import { ConnectionLost, MessageFault } from "../fault.ts";
+import { ConnectionLost } from "../fault.ts";
 import { decodeLatin1, NO_BYTES } from "../message/bytes.ts";
 import type { BufferedConnection } from "../connection.ts";
+import { type Deflate, Deflater, Inflater } from "./deflate.ts";
+import { SocketFault } from "./fault.ts";
 
 export const OPCODE = { continuation: 0, text: 1, binary: 2, close: 8, ping: 9, pong: 10 } as const;
 
@@ -14,6 +16,8 @@ interface FrameHead {
   opcode: number;
   /** last frame of its message */
   final: boolean;
+  /** begins a compressed message */
+  compressed?: true;
   /** length of the payload in `bytes` */
   length: number;
   /** masking key; absent in frames of an upstream */
@@ -22,20 +26,25 @@ interface FrameHead {
   size: number;
 }
 
+/** Bit of a frame that begins a compressed message (RFC 7692 §6). */
+const RSV1 = 64;
+
 /**
  * Parses the head of a frame at the beginning of `bytes`; `undefined` while it is incomplete.
  *
+ * @param deflates the side may compress its messages
  * @throws {SocketFault}
  */
-export function parseFrameHead(bytes: Uint8Array, side: Side): FrameHead | undefined {
+export function parseFrameHead(bytes: Uint8Array, side: Side, deflates = false): FrameHead | undefined {
   if (bytes.length < 2) return undefined;
   const [first, second] = bytes;
   const opcode = first & 15;
   const final = (first & 128) !== 0;
   const isMasked = (second & 128) !== 0;
   const field = second & 127;
-  // No extension is negotiated, so no reserved bit has a meaning.
-  if ((first & 112) !== 0) throw new SocketFault("reserved bits are set");
+  // No other extension is negotiated, so no other reserved bit has a meaning.
+  const compressed = deflates && (opcode === OPCODE.text || opcode === OPCODE.binary) && (first & RSV1) !== 0;
+  if ((first & (compressed ? 48 : 112)) !== 0) throw new SocketFault("reserved bits are set");
   if (opcode > OPCODE.pong || opcode > OPCODE.binary && opcode < OPCODE.close) {
     throw new SocketFault("an unknown opcode");
   }
@@ -50,7 +59,14 @@ export function parseFrameHead(bytes: Uint8Array, side: Side): FrameHead | undef
   const size = 2 + lengthSize + (isMasked ? 4 : 0);
   if (bytes.length < size) return undefined;
   const length = lengthSize === 0 ? field : readLength(bytes, lengthSize);
-  return { opcode, final, length, size, ...(isMasked && { mask: bytes.slice(size - 4, size) }) };
+  return {
+    opcode,
+    final,
+    ...(compressed && { compressed }),
+    length,
+    size,
+    ...(isMasked && { mask: bytes.slice(size - 4, size) }),
+  };
 }
 
 function isControl(opcode: number): boolean {
@@ -71,16 +87,17 @@ function applyMask(bytes: Uint8Array, mask: Uint8Array, offset: number): void {
   for (let at = 0; at < bytes.length; at++) bytes[at] ^= mask[(offset + at) & 3];
 }
 
-/** Head of a frame to write. @param mask of a frame to an upstream */
+/** Head of a frame to write. @param mask of a frame to an upstream @param compressed begins a compressed message */
 export function formatFrameHead(
   opcode: number,
   final: boolean,
   length: number,
   mask: Uint8Array | undefined,
+  compressed = false,
 ): Uint8Array {
   const lengthSize = length < 126 ? 0 : length < 65536 ? 2 : 8;
   const head = new Uint8Array(2 + lengthSize + (mask ? 4 : 0));
-  head[0] = (final ? 128 : 0) | opcode;
+  head[0] = (final ? 128 : 0) | (compressed ? RSV1 : 0) | opcode;
   head[1] = (mask ? 128 : 0) | (lengthSize === 0 ? length : lengthSize === 2 ? 126 : 127);
   const view = new DataView(head.buffer, 2);
   if (lengthSize === 2) view.setUint16(0, length);
@@ -89,20 +106,12 @@ export function formatFrameHead(
   return head;
 }
 
-/** Frames that cannot be read safely. Both sides receive its code, and the connection ends. */
-export class SocketFault extends MessageFault {
-  override name = "SocketFault";
-
-  /** @param code of the close frame: 1002 protocol error, 1007 text that is not UTF-8, 1009 too big */
-  constructor(reason: string, readonly code: 1002 | 1007 | 1009 = 1002) {
-    super(reason);
-  }
-}
-
-/** Part of a data message: a frame, or a piece of a long one. */
+/** Part of a data message: a frame, or a piece of a long or compressed one. */
 export interface DataPiece {
   kind: "data";
   isText: boolean;
+  /** its message was compressed; the piece is not */
+  isCompressed: boolean;
   /** without mask; a view, valid until the next read */
   bytes: Uint8Array;
   /** ends its message */
@@ -126,29 +135,65 @@ export class FrameReader {
   #frame?: FrameHead & { read: number };
   /** checks the text of an unfinished message; `null` within a binary one */
   #message?: TextDecoder | null;
+  readonly #inflater?: Inflater;
+  /** the unfinished message is compressed */
+  #isCompressed = false;
+  /** parts of a compressed piece: the next one, and what is left to inflate */
+  #inflated?: { part: Uint8Array; rest: AsyncGenerator<Uint8Array, void>; isLast: boolean };
 
-  constructor(connection: BufferedConnection, side: Side) {
+  /** @param deflate agreed on with the side */
+  constructor(connection: BufferedConnection, side: Side, deflate?: Deflate) {
     this.#connection = connection;
     this.#side = side;
+    if (deflate) this.#inflater = new Inflater(deflate);
   }
 
   /** @returns `null` when the side has closed its connection between two frames @throws {SocketFault | ConnectionLost} */
   async next(): Promise<DataPiece | ControlFrame | null> {
-    if (!this.#frame) {
-      const head = await this.#readHead();
-      if (!head) return null;
-      if (isControl(head.opcode)) return await this.#readControl(head);
-      this.#begin(head);
-      this.#frame = { ...head, read: 0 };
+    while (true) {
+      if (this.#inflated) return await this.#nextPart(this.#inflated);
+      if (!this.#frame) {
+        const head = await this.#readHead();
+        if (!head) return null;
+        if (isControl(head.opcode)) return await this.#readControl(head);
+        this.#begin(head);
+        this.#frame = { ...head, read: 0 };
+      }
+      const { bytes, isLast } = await this.#readPiece(this.#frame);
+      if (!this.#isCompressed) return this.#piece(bytes, isLast);
+      const rest = this.#inflater!.inflate(bytes, isLast);
+      const { value: part } = await rest.next();
+      if (part || isLast) this.#inflated = { part: part ?? NO_BYTES, rest, isLast };
     }
-    return await this.#readPiece(this.#frame);
+  }
+
+  /** Frees the window of compression. */
+  close(): void {
+    this.#inflater?.close();
+  }
+
+  /** Takes the part that waits, and inflates the next one: only the last may end its message. */
+  async #nextPart(inflated: { part: Uint8Array; rest: AsyncGenerator<Uint8Array, void>; isLast: boolean }) {
+    const { part, rest, isLast } = inflated;
+    const { value: next } = await rest.next();
+    if (next) inflated.part = next;
+    else this.#inflated = undefined;
+    return this.#piece(part, isLast && !next);
+  }
+
+  /** A part of the message, whose text is checked. */
+  #piece(bytes: Uint8Array, isLast: boolean): DataPiece {
+    const isText = this.#message !== null;
+    if (isText) this.#checkText(bytes, isLast);
+    if (isLast) this.#message = undefined;
+    return { kind: "data", isText, isCompressed: this.#isCompressed, bytes, isLast };
   }
 
   async #readHead(): Promise<FrameHead | undefined> {
     const connection = this.#connection;
     if (connection.count === 0) connection.shrink();
     while (true) {
-      const head = parseFrameHead(connection.unread, this.#side);
+      const head = parseFrameHead(connection.unread, this.#side, this.#inflater !== undefined);
       if (head) {
         connection.skip(head.size);
         this.bytes += head.size;
@@ -172,7 +217,7 @@ export class FrameReader {
   }
 
   /** Checks that a data frame may come now. @throws {SocketFault} */
-  #begin({ opcode }: FrameHead): void {
+  #begin({ opcode, compressed }: FrameHead): void {
     if (opcode === OPCODE.continuation) {
       if (this.#message === undefined) throw new SocketFault("a continuation without a message");
     } else {
@@ -180,10 +225,11 @@ export class FrameReader {
       this.#message = opcode === OPCODE.text
         ? new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
         : null;
+      this.#isCompressed = compressed === true;
     }
   }
 
-  async #readPiece(frame: FrameHead & { read: number }): Promise<DataPiece> {
+  async #readPiece(frame: FrameHead & { read: number }): Promise<{ bytes: Uint8Array; isLast: boolean }> {
     const rest = frame.length - frame.read;
     // A frame that is held whole keeps its boundaries.
     await this.#fill(frame.length <= FRAME_WHOLE_MAX ? rest : Math.min(rest, 1));
@@ -194,10 +240,7 @@ export class FrameReader {
     this.bytes += bytes.length;
     const isLast = frame.final && frame.read === frame.length;
     if (frame.read === frame.length) this.#frame = undefined;
-    const isText = this.#message !== null;
-    if (isText) this.#checkText(bytes, isLast);
-    if (isLast) this.#message = undefined;
-    return { kind: "data", isText, bytes, isLast };
+    return { bytes, isLast };
   }
 
   /** @throws {SocketFault} 1007 */
@@ -227,24 +270,35 @@ export class FrameWriter {
   #isOpen = false;
   /** messages of sbx that wait for the end of an open message */
   #waiting: string[] = [];
+  readonly #deflater?: Deflater;
+  /** the open message is written compressed */
+  #isCompressed = false;
 
-  /** @param to the side that reads the frames; those to an upstream are masked, with masks that no guest knows */
-  constructor(connection: BufferedConnection, to: Side) {
+  /**
+   * @param to the side that reads the frames; those to an upstream are masked, with masks that no guest knows
+   * @param deflate agreed on with that side
+   */
+  constructor(connection: BufferedConnection, to: Side, deflate?: Deflate) {
     this.#connection = connection;
     if (to === "upstream") this.#masks = new MaskSource();
+    if (deflate) this.#deflater = new Deflater(deflate);
   }
 
   /**
    * Writes a part of a data message; an empty one only ends it.
    *
    * @param bytes are overwritten
+   * @param compresses where that was agreed on; the first part decides
    * @throws {ConnectionLost}
    */
-  async writeData(isText: boolean, bytes: Uint8Array, isLast: boolean): Promise<void> {
+  async writeData(isText: boolean, bytes: Uint8Array, isLast: boolean, compresses = false): Promise<void> {
     if (bytes.length === 0 && !isLast) return;
+    if (!this.#isOpen) this.#isCompressed = compresses && this.#deflater?.isAble === true;
+    const payload = this.#isCompressed ? await this.#deflater!.deflate(bytes, isLast) : bytes;
     const opcode = this.#isOpen ? OPCODE.continuation : isText ? OPCODE.text : OPCODE.binary;
+    const begins = this.#isCompressed && !this.#isOpen;
     this.#isOpen = !isLast;
-    await this.#write(opcode, bytes, isLast);
+    await this.#write(opcode, payload, isLast, begins);
     while (!this.#isOpen && this.#waiting.length > 0) await this.writeText(this.#waiting.shift()!);
   }
 
@@ -266,12 +320,17 @@ export class FrameWriter {
     );
   }
 
-  #write(opcode: number, bytes: Uint8Array, isLast: boolean): Promise<void> {
+  /** Frees the window of compression. */
+  close(): void {
+    this.#deflater?.close();
+  }
+
+  #write(opcode: number, bytes: Uint8Array, isLast: boolean, compressed = false): Promise<void> {
     return this.#enqueue(() => {
       const mask = this.#masks?.next();
       if (mask) applyMask(bytes, mask, 0);
       return this.#connection.writeJoined(
-        decodeLatin1(formatFrameHead(opcode, isLast, bytes.length, mask)),
+        decodeLatin1(formatFrameHead(opcode, isLast, bytes.length, mask, compressed)),
         bytes,
       );
     });

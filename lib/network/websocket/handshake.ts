@@ -34,9 +34,6 @@ export function upgradeOf({ method, old, headers }: RequestHead, hasBody: boolea
   return protocol;
 }
 
-/** Field that offers extensions. None is passed on: compressed frames could not be searched. */
-export const EXTENSIONS = "sec-websocket-extensions";
-
 /** Checks an upstream's answer to a handshake. @throws {MessageFault} */
 export function checkAccept(request: readonly Header[], response: readonly Header[]): void {
   const key = headerValue(request, "sec-websocket-key") ?? "";
@@ -44,9 +41,6 @@ export function checkAccept(request: readonly Header[], response: readonly Heade
   const answers = valuesOf(response, "sec-websocket-accept");
   if (answers.length !== 1 || answers[0] !== accepted) {
     throw new MessageFault("an invalid Sec-WebSocket-Accept");
-  }
-  if (headerValue(response, EXTENSIONS) !== undefined) {
-    throw new MessageFault("an extension of WebSocket that was not offered");
   }
 }
 

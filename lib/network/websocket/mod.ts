@@ -3,5 +3,6 @@
  * (docs/concepts/network.md).
  */
 export { CLOSE, type DataPiece } from "./frame.ts";
-export { checkAccept, EXTENSIONS, upgradeOf } from "./handshake.ts";
+export { agreeWithGuest, agreeWithUpstream, type Deflate, DEFLATE_OFFER, EXTENSIONS } from "./deflate.ts";
+export { checkAccept, upgradeOf } from "./handshake.ts";
 export { type SocketChannel, SocketEnded, SocketRelay } from "./relay.ts";

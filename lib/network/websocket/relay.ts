@@ -13,8 +13,9 @@ import {
   FrameWriter,
   parseClose,
   type Side,
-  SocketFault,
 } from "./frame.ts";
+import type { Deflate } from "./deflate.ts";
+import { SocketFault } from "./fault.ts";
 
 /** Ends a WebSocket from within: both sides receive the code. */
 export class SocketEnded extends Error {
@@ -53,6 +54,10 @@ export interface SocketOptions {
   /** time for the closing handshake in `ms` */
   closeMs: number;
   moved: RelayedBytes;
+  /** compression agreed on with each side */
+  deflate?: Partial<Record<Side, Deflate>>;
+  /** false: messages to the upstream are written without compression */
+  mayCompress?(): boolean;
 }
 
 /** One WebSocket between a guest and an upstream. */
@@ -68,9 +73,10 @@ export class SocketRelay {
 
   constructor(guest: BufferedConnection, upstream: BufferedConnection, options: SocketOptions) {
     this.#connections = { guest, upstream };
+    const { deflate } = options;
     this.#writers = {
-      guest: new FrameWriter(guest, "guest"),
-      upstream: new FrameWriter(upstream, "upstream"),
+      guest: new FrameWriter(guest, "guest", deflate?.guest),
+      upstream: new FrameWriter(upstream, "upstream", deflate?.upstream),
     };
     this.#options = options;
   }
@@ -106,6 +112,7 @@ export class SocketRelay {
     } finally {
       this.#over.abort();
       for (const connection of Object.values(this.#connections)) connection.close();
+      for (const writer of Object.values(this.#writers)) writer.close();
     }
     return this.#end;
   }
@@ -121,7 +128,15 @@ export class SocketRelay {
   }
 
   async #relay(side: Side, channel: SocketChannel): Promise<void> {
-    const reader = new FrameReader(this.#connections[side], side);
+    const reader = new FrameReader(this.#connections[side], side, this.#options.deflate?.[side]);
+    try {
+      await this.#relayFrames(reader, channel, side);
+    } finally {
+      reader.close();
+    }
+  }
+
+  async #relayFrames(reader: FrameReader, channel: SocketChannel, side: Side): Promise<void> {
     const to = side === "guest" ? "upstream" : "guest";
     const count = side === "guest" ? "sent" : "received";
     while (!this.over.aborted) {
@@ -133,7 +148,8 @@ export class SocketRelay {
       if (next.kind === "data") {
         const bytes = await channel.take(next);
         if (bytes && !this.over.aborted) {
-          await blame(to, this.#writers[to].writeData(next.isText, bytes, next.isLast));
+          const compresses = next.isCompressed && (to === "guest" || this.#options.mayCompress?.() !== false);
+          await blame(to, this.#writers[to].writeData(next.isText, bytes, next.isLast, compresses));
         }
       } else if (next.kind === "close") return await this.#relayClose(next, channel, side, to);
       else await this.#relayPing(next, side, to);

@@ -133,11 +133,17 @@ Deno.test("a ping travels with a number, and its pong brings the payload back; o
     assertEquals([ping.opcode, ping.payload], [9, "\0\0\0\0"]);
     await upstream.send(frameBytes({ opcode: 10, payload: ping.payload }));
     await upstream.send(frameBytes({ opcode: 9, payload: "from above" }));
-    assertEquals(await readFrame(upstream), { fin: true, opcode: 10, masked: true, payload: "from above" });
+    assertEquals(await readFrame(upstream), {
+      fin: true,
+      rsv: 0,
+      opcode: 10,
+      masked: true,
+      payload: "from above",
+    });
     await upstream.send(frameBytes({ payload: "{}" }));
   }, async (guest) => {
     await guest.send(guestFrame({ opcode: 9, payload: "secret" }));
-    assertEquals(await readFrame(guest), { fin: true, opcode: 10, masked: false, payload: "secret" });
+    assertEquals(await readFrame(guest), { fin: true, rsv: 0, opcode: 10, masked: false, payload: "secret" });
     const ping = await readFrame(guest);
     assertEquals([ping.opcode, ping.payload.length], [9, 4]);
     await guest.send(guestFrame({ opcode: 10, payload: ping.payload }));

@@ -3,7 +3,8 @@ import { assertEquals, assertNotEquals, assertRejects } from "@std/assert";
 import { BufferedConnection, DeadlineWatch } from "../../../lib/network/connection.ts";
 import { ConnectionLost } from "../../../lib/network/fault.ts";
 import { FRAME_WHOLE_MAX } from "../../../lib/network/limit.ts";
-import { FrameReader, FrameWriter, type Side, SocketFault } from "../../../lib/network/websocket/frame.ts";
+import { FrameReader, FrameWriter, type Side } from "../../../lib/network/websocket/frame.ts";
+import { SocketFault } from "../../../lib/network/websocket/fault.ts";
 import { FakeStream } from "../../helper/fake_stream.ts";
 import { frameBytes, guestFrame, type WireFrame } from "../../helper/websocket.ts";
 

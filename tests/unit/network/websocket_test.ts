@@ -9,8 +9,8 @@ import {
   OPCODE,
   parseClose,
   parseFrameHead,
-  SocketFault,
 } from "../../../lib/network/websocket/frame.ts";
+import { SocketFault } from "../../../lib/network/websocket/fault.ts";
 import { PingTable } from "../../../lib/network/websocket/relay.ts";
 import { ModelReader } from "../../../lib/network/model/mod.ts";
 import { added, ALL, world } from "../../helper/credential.ts";
