@@ -114,7 +114,8 @@ export class PacFile {
         return await Deno.readTextFile(this.#url);
       }
       using client = directClient(caCerts);
-      const response = await fetch(this.#url, { client, signal });
+      // The page sees this file by its types, without those of Deno.
+      const response = await fetch(this.#url, { client, signal } as RequestInit);
       if (!response.ok || !response.body) throw new Deno.errors.NotFound(`status ${response.status}`);
       const decoder = new TextDecoder();
       let text = "";
