@@ -26,6 +26,7 @@ export const EXAMPLES: Record<string, string> = {
   "vm.environment.shell.tmux_conf": "@~/.tmux.conf",
   "vm.environment.ssh.public_key":
     "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFZBTFVFT0ZBTkVYQU1QTEVLRVlPTkxZMDAwMDAw ada",
+  "vm.resources.max_ram_gb": "16",
 };
 
 /** Valid values of a setting, as a person types them. */

@@ -36,6 +36,7 @@ import { pinsPath, type SessionPaths, sessionPaths } from "./files/paths.ts";
 import { knownHostsOf } from "./known_hosts.ts";
 import { readRecord, type VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
+import { Rate } from "../machine/limit/mod.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { decidePort, recordPortClosed } from "./program.ts";
 import type { PortWork } from "./forward/mod.ts";
@@ -66,6 +67,8 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   /** stops the machine after a finding; absent: no machine runs */
   machine?: HeldSession["machine"];
 }
+
+const MIB = 1024 * 1024;
 
 /** Enforces the contract of one session: its gate, and the network and MCP that go through the gate. Loaded while the machine boots. */
 export class Enforcement {
@@ -121,11 +124,16 @@ export class Enforcement {
     this.#applyToGuest(contract);
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
+      const { network_mb_per_s } = record.limits ?? {};
+      const rate = network_mb_per_s === undefined
+        ? undefined
+        : new Rate(network_mb_per_s * MIB, () => this.statements.limitReached("network_mb_per_s"));
       return await Network.open({
         home: options.home,
         contract: this.#contract,
         gate,
         broker,
+        rate,
         mayCache: () => this.#contract.corp.cache !== false,
       });
     }, (network_error) => report.change({ network_error }));

@@ -1,14 +1,24 @@
 /** Programs that the host starts in a guest, each an event before the guest hears of it. */
-import { SbxError } from "../base/error/mod.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import {
   COMMANDS,
   type ExecStreams,
+  FILE_PROGRAM,
   type GuestLink,
   type KeptProgram,
+  PORT_PROGRAM,
   type Terminal,
   type TerminalProgram,
 } from "../machine/guest/mod.ts";
+import {
+  limitedProgram,
+  narrowLimits,
+  type ProgramLimits,
+  type ReachedLimit,
+  reachedLimits,
+  type VmLimits,
+} from "../machine/limit/mod.ts";
 import type { ExecCall } from "./ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
 import { type ActivityRecord, isFree } from "./activity/mod.ts";
@@ -26,6 +36,8 @@ export interface ExecOutcome {
   duration_ms: number;
   /** empty after a look without an event */
   event_id: string;
+  /** absent: none */
+  limits_reached?: ReachedLimit[];
 }
 
 /** Ends of a program's streams on the host. */
@@ -87,6 +99,8 @@ export interface ExecContext {
   link(): Promise<GuestLink>;
   health: SessionHealth;
   defaults: ProgramDefaults;
+  /** of the VM */
+  limits?: VmLimits;
   /** variables that came since the guest's boot; the request's own come first */
   env?: Record<string, string>;
 }
@@ -98,8 +112,8 @@ export interface ExecContext {
  * @throws {SbxError} `ledger.unavailable`
  */
 export async function execProgram(
-  { gate, activity, link, health, defaults, env }: ExecContext,
-  { t: _t, acks: _acks, trace_id, service, look, repository, ...own }: ProgramCall,
+  { gate, activity, link, health, defaults, limits: ofVm, env }: ExecContext,
+  { t: _t, acks: _acks, trace_id, service, look, repository, limits: asked, ...own }: ProgramCall,
   streams: ProgramStreams,
   signal?: AbortSignal,
 ): Promise<ExecOutcome> {
@@ -127,7 +141,9 @@ export async function execProgram(
     return { exit_code: NOT_PERMITTED, truncated: false, duration_ms: 0, event_id };
   }
   await activity.holds.ready();
-  const rewritten = { ...request, ...withEnv(request.env, env), ...programOf(event, request) };
+  const decided = { ...request, ...withEnv(request.env, env), ...programOf(event, request) };
+  const limits = repository ? undefined : narrowLimits<ProgramLimits>(ofVm && programLimits(ofVm), asked);
+  const { counter, ...rewritten } = limitedCall(decided, limits, event_id);
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
     input: () => streams.input(),
@@ -135,9 +151,13 @@ export async function execProgram(
   };
   const kept = service?.isKept ? { name: service.name, request: JSON.stringify(own), event_id } : undefined;
   const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal, kept));
-  gate.observe(exitDraft(rewritten, exit.exit_code, event.common, labels));
+  const reached = limits
+    ? reachedLimits(limits, exit.exit_code, counter && await read(await link(), counter))
+    : [];
+  const limit = reached.join(" ");
+  gate.observe(exitDraft(decided, exit.exit_code, event.common, { ...labels, ...limit !== "" && { limit } }));
   if (exit.error) {
-    const line = plain(`sbx: cannot run ${rewritten.argv[0]}: ${exit.error}`);
+    const line = plain(`sbx: cannot run ${decided.argv[0]}: ${exit.error}`);
     await streams.output("stderr", encodeLine(line));
   }
   return {
@@ -145,7 +165,42 @@ export async function execProgram(
     truncated: exit.truncated,
     duration_ms: Math.round(exit.duration_ms),
     event_id,
+    ...reached.length > 0 && { limits_reached: reached },
   };
+}
+
+/** The guest's part of a VM's limits. */
+function programLimits({ processes, open_files, file_mb }: VmLimits): ProgramLimits {
+  return { processes, open_files, file_mb };
+}
+
+/** A program with its limits. The agent's own actions, on files and ports, have none. */
+function limitedCall<P extends Program>(
+  program: P,
+  limits: ProgramLimits | undefined,
+  event_id: string,
+): P & { counter?: string } {
+  const isAgent = program.argv[0] === FILE_PROGRAM || program.argv[0] === PORT_PROGRAM;
+  if (!limits || isAgent) return program;
+  return { ...program, ...limitedProgram(program.argv, limits, program.user, event_id) };
+}
+
+/** Most `bytes` of a counter; it has a line. */
+const COUNTER_BYTES = 1024;
+
+/** A small file of the guest; empty where it cannot be read. */
+async function read(link: GuestLink, path: string): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  const streams: ExecStreams = {
+    output(stream, data) {
+      if (stream === "stdout") chunks.push(Uint8Array.fromBase64(data));
+      return Promise.resolve();
+    },
+    input: () => Promise.resolve(null),
+  };
+  await link.exec({ argv: [FILE_PROGRAM, "read", path], limit: COUNTER_BYTES, stdin: false }, streams)
+    .catch(ignore("the guest is gone, and the program's end is known"));
+  return await new Blob(chunks as BlobPart[]).text();
 }
 
 /** Awaits the end of a service's program that ran while the VM was away: policy has decided on it. */
@@ -176,9 +231,9 @@ async function adoptProgram(
  * @throws {SbxError} `policy.blocked`, `vm.busy`, `ledger.unavailable`
  */
 export async function openTerminal(
-  { gate, activity, link, defaults, env }: Pick<ExecContext, "gate" | "activity" | "defaults" | "env"> & {
-    link: GuestLink;
-  },
+  { gate, activity, link, defaults, limits, env }:
+    & Pick<ExecContext, "gate" | "activity" | "defaults" | "limits" | "env">
+    & { link: GuestLink },
   size: TerminalSize,
   own?: TerminalRequest,
   trace_id?: string,
@@ -194,10 +249,18 @@ export async function openTerminal(
   }
   await activity.holds.ready();
   const program = programOf(passage.event, request);
+  const { counter: _, ...limited } = limitedCall(
+    program,
+    narrowLimits(limits && programLimits(limits), {}),
+    event_id,
+  );
   const isShell = !own && program.argv === request.argv;
   const terminal = isShell
-    ? link.terminal(size, undefined, { ...defaults.keepsPath && program, ...withEnv(undefined, env) })
-    : link.terminal(size, { ...program, ...withEnv(own?.env, env) });
+    ? link.terminal(size, undefined, {
+      ...(defaults.keepsPath || limited.argv !== program.argv) && limited,
+      ...withEnv(undefined, env),
+    })
+    : link.terminal(size, { ...limited, ...withEnv(own?.env, env) });
   terminal.pid.then((pid) => activity.hostStarted(pid, event_id));
   if (isShell) return terminal;
   terminal.exit.then((code) => {

@@ -1,8 +1,9 @@
 /** The machine of a session: its description, the deadlines of its boot and its console. */
 import { shareOf } from "../machine/live/mod.ts";
-import { type Accelerator, type MachineSpec, panicIn } from "../machine/vm/mod.ts";
+import { type Accelerator, type Machine, type MachineSpec, panicIn } from "../machine/vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
+import type { Statements } from "./statement.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { backgroundDelay, rejectAfter, timeLimit } from "../base/time/mod.ts";
 
@@ -41,6 +42,22 @@ export function specOf(
     onDiskFull,
   };
 }
+
+/** Limits a machine that has booted; the first time that it is held back is stated. */
+export async function limitMachine(
+  machine: Pick<Machine, "limit">,
+  { limits }: Pick<VmRecord, "limits">,
+  statements: Pick<Statements, "limitReached">,
+): Promise<void> {
+  const { cpu_percent, disk_mb_per_s } = limits ?? {};
+  if (cpu_percent === undefined && disk_mb_per_s === undefined) return;
+  await machine.limit(
+    { cpuPercent: cpu_percent, diskBytesPerSecond: disk_mb_per_s && disk_mb_per_s * MIB },
+    () => statements.limitReached("cpu_percent"),
+  );
+}
+
+const MIB = 1024 * 1024;
 
 /** Longest boot in `s`; `SBX_BOOT_DEADLINE_SECS` replaces it, for slow machines and for tests. */
 const BOOT_DEADLINE_SECS = 90;

@@ -19,6 +19,7 @@ export type {
   ClockStatement,
   ContractStatement,
   ImageStatement,
+  LimitStatement,
   SessionStatement,
 } from "./statement.ts";
 export type { HostFile } from "./file_event.ts";

@@ -17,6 +17,7 @@ import { ModelReader } from "../network/model/mod.ts";
 import { type ByteStream, CredentialDenied, NetProxy } from "../network/mod.ts";
 import type { Contract } from "./files/contract.ts";
 import { readNetworkConfig } from "./network_config/mod.ts";
+import type { Rate } from "../machine/limit/mod.ts";
 import type { PacketRefusal } from "../machine/guest/mod.ts";
 import { join } from "node:path";
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
@@ -34,6 +35,8 @@ export interface NetworkOptions {
   contract: Contract;
   gate: SessionGate;
   broker: CredentialBroker;
+  /** that all its streams share */
+  rate?: Rate;
   /** false once corp has switched the shared cache off */
   mayCache?(): boolean;
 }
@@ -44,6 +47,7 @@ export class Network {
   readonly #broker: CredentialBroker;
   readonly #dns: DnsService;
   readonly #proxy: NetProxy;
+  readonly #rate: Rate | undefined;
   readonly #streams = new Map<number, GuestStream>();
   /** the guest's last connection for notes */
   #notes?: FrameChannel;
@@ -58,7 +62,12 @@ export class Network {
     }
   });
 
-  private constructor(gate: SessionGate, broker: CredentialBroker, dns: DnsService, proxy: NetProxy) {
+  private constructor(
+    { gate, broker, rate }: Pick<NetworkOptions, "gate" | "broker" | "rate">,
+    dns: DnsService,
+    proxy: NetProxy,
+  ) {
+    this.#rate = rate;
     this.#gate = gate;
     this.#broker = broker;
     this.#dns = dns;
@@ -66,7 +75,7 @@ export class Network {
   }
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
-  static async open({ home, contract, gate, broker, mayCache }: NetworkOptions): Promise<Network> {
+  static async open({ home, contract, gate, broker, rate, mayCache }: NetworkOptions): Promise<Network> {
     const [ca, { resolvers, overrides, caCerts, prices, http2, host }, cache] = await Promise.all([
       openCa(home) as Promise<Ca>,
       readNetworkConfig(contract.network),
@@ -90,7 +99,7 @@ export class Network {
       http2,
       connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
     });
-    return new Network(gate, broker, dns, proxy);
+    return new Network({ gate, broker, rate }, dns, proxy);
   }
 
   /**
@@ -103,7 +112,7 @@ export class Network {
     if ((first as { t?: unknown }).t !== "Open") return await this.#serveNotes(channel, first);
     const { t: _, stream: number, ...open } = StreamOpen.parse(first);
     const tell = (text: string) => this.#tellBlocked(number, text);
-    const stream = new GuestStream(conn, channel.reader.rest(), tell);
+    const stream = new GuestStream(conn, channel.reader.rest(), tell, this.#rate);
     this.#streams.set(number, stream);
     const ended = this.#earlyEnds.get(number);
     if (ended !== undefined) stream.end(ended);
@@ -294,14 +303,17 @@ export class GuestStream implements ByteStream {
   #count = 0;
   #endsAt = Infinity;
   readonly #tell?: (line: string) => Promise<void>;
+  readonly #rate?: Rate;
   /** ends the pending read */
   #endRead?: () => void;
 
   /**
    * @param first bytes that came with the frame that opened it
    * @param tell sends the guest the reason for a refusal; it closes the connection then
+   * @param rate of its bytes in both directions
    */
-  constructor(conn: Deno.Conn, first: Uint8Array, tell?: (line: string) => Promise<void>) {
+  constructor(conn: Deno.Conn, first: Uint8Array, tell?: (line: string) => Promise<void>, rate?: Rate) {
+    this.#rate = rate;
     this.#conn = conn;
     this.#first = first;
     this.#tell = tell;
@@ -325,7 +337,13 @@ export class GuestStream implements ByteStream {
   }
 
   /** @throws {Deno.errors.ConnectionReset} when the connection ends before the program's side did */
-  read(into: Uint8Array): Promise<number | null> {
+  async read(into: Uint8Array): Promise<number | null> {
+    const read = await this.#read(into);
+    if (read !== null) await this.#rate?.take(read);
+    return read;
+  }
+
+  #read(into: Uint8Array): Promise<number | null> {
     if (this.#first.length > 0) {
       const chunk = this.#first.subarray(0, into.length);
       into.set(chunk);
@@ -347,8 +365,10 @@ export class GuestStream implements ByteStream {
     });
   }
 
-  write(bytes: Uint8Array): Promise<number> {
-    return this.#conn.write(bytes);
+  async write(bytes: Uint8Array): Promise<number> {
+    const written = await this.#conn.write(bytes);
+    await this.#rate?.take(written);
+    return written;
   }
 
   closeWrite(): Promise<void> {

@@ -25,6 +25,8 @@ export interface ProgramLabels {
   service?: string;
   /** it is sbx's own, for repositories and folders */
   repository?: "bring" | "read";
+  /** limits that it has reached, as keys of `[vm.limits]` */
+  limit?: string;
 }
 
 /** The event of a program's start. */

@@ -32,7 +32,7 @@ import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
 import { Idleness } from "./idleness.ts";
-import { panicOf, specOf } from "./machine.ts";
+import { limitMachine, panicOf, specOf } from "./machine.ts";
 import { Orders } from "./orders.ts";
 import { type Report, SessionReport } from "./report.ts";
 import type { Responder } from "./response.ts";
@@ -178,6 +178,7 @@ export class Session {
     }, start);
     const [guestStages, enforcement] = await Promise.all([started, this.enforcement]);
     enforcement.statements.boot(this.info);
+    await limitMachine(this.#machine!, this.record, enforcement.statements);
     const { live } = this.record;
     if (live) {
       enforcement.observeFile(liveStart(live));
@@ -230,6 +231,7 @@ export class Session {
         activity,
         link,
         health: this.#health,
+        limits: this.record.limits,
         defaults: this.#programDefaults,
         env: await enforcement.freshEnv(),
       },
@@ -283,6 +285,7 @@ export class Session {
         gate,
         activity,
         link: this.#link,
+        limits: this.record.limits,
         defaults: this.#programDefaults,
         env: await enforcement.freshEnv(),
       },

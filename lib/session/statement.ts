@@ -8,6 +8,7 @@ import { log } from "../base/log/mod.ts";
 import { BUILD_HASH, VERSION } from "../base/version/mod.ts";
 import { newEventId } from "../event/mod.ts";
 import type { MachineInfo } from "./ipc/mod.ts";
+import type { VmLimits } from "../machine/limit/mod.ts";
 import type { Ledger } from "../ledger/mod.ts";
 import type { Rule } from "../policy/mod.ts";
 import { type Contract, detectionsOf } from "./files/contract.ts";
@@ -67,11 +68,20 @@ export interface ServiceStatement extends StatementBase {
   reason: string;
 }
 
+/** The VM was held back by one of its limits for the first time since its start. */
+export interface LimitStatement extends StatementBase {
+  kind: "limit";
+  /** key of `[vm.limits]`, and its value */
+  limit: string;
+  value: number;
+}
+
 export type SessionStatement =
   | BootStatement
   | ClockStatement
   | ContractStatement
   | ImageStatement
+  | LimitStatement
   | ServiceStatement;
 
 /** Writes the statements of one session. */
@@ -80,6 +90,7 @@ export class Statements {
   readonly #record: VmRecord;
   /** hashes of the contract that was stated last */
   #last = "";
+  readonly #reached = new Set<string>();
 
   constructor(ledger: Ledger, record: VmRecord) {
     this.#ledger = ledger;
@@ -117,6 +128,14 @@ export class Statements {
   /** States that a service has failed for good. */
   serviceFailed(name: string, reason: string): void {
     this.#write<ServiceStatement>({ kind: "service", name, state: "failed", reason });
+  }
+
+  /** States that a limit holds the VM back; once for each limit. */
+  limitReached(limit: keyof VmLimits): void {
+    const value = this.#record.limits?.[limit];
+    if (value === undefined || this.#reached.has(limit)) return;
+    this.#reached.add(limit);
+    this.#write<LimitStatement>({ kind: "limit", limit, value });
   }
 
   /** States the active contract, unless stated already. @param rules all that decide, in layers */

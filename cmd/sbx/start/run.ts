@@ -19,6 +19,8 @@ import {
   streamProgram,
 } from "../vm/program.ts";
 import { IMAGE_OPTION, programOfImage, pullNamedImage } from "../vm/image_option.ts";
+import { QUEUE_OPTION, queueOf, whileQueued } from "../vm/queue.ts";
+import { LIMIT_OPTION, vmLimitsOf } from "../vm/limit_option.ts";
 import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
 import {
   BRING_OPTIONS,
@@ -54,9 +56,12 @@ async function runInFolder(
 ): Promise<number> {
   const { later, ...asked } = await fromProjects([dir], args);
   const given = Object.fromEntries(Object.entries(vm).filter(([, value]) => value !== undefined));
-  const { id, ...created } = await client.json<VmSummary>("POST", "/vms/create", {
-    json: { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false },
-  });
+  const json = { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false };
+  const { id, ...created } = await whileQueued(
+    client,
+    vm,
+    client.json<VmSummary>("POST", "/vms/create", { json }),
+  );
   let keep = false;
   try {
     await waitUntilRunning(client, { id, ...created });
@@ -117,6 +122,8 @@ export const command: Command = {
   notes: ["With --image and without CMD it runs the image's own program.", EXIT_NOTE],
   options: [
     ...SIZE_OPTIONS,
+    LIMIT_OPTION,
+    QUEUE_OPTION,
     CREDENTIAL_OPTION,
     IMAGE_OPTION,
     ...PROGRAM_OPTIONS,
@@ -146,15 +153,25 @@ export const command: Command = {
     const own = args.program === undefined && made ? programOfImage(made) : undefined;
     const program = await programRequest(command, args, own, args.has("interactive"));
     const client = await connect();
-    const vm = { ...sizeOf(args), ...credentialsOf(args), ...image !== undefined && { image } };
+    const vm = {
+      ...sizeOf(args),
+      ...vmLimitsOf(args),
+      ...queueOf(args),
+      ...credentialsOf(args),
+      ...image !== undefined && { image },
+    };
     if (dir !== undefined) return await runInFolder(client, dir, args, vm, program);
     const json = { ...program, ...vm };
     if (args.has("json")) {
-      const result = await client.json<RunResult>("POST", "/run", { json });
+      const result = await whileQueued(client, vm, client.json<RunResult>("POST", "/run", { json }));
       await printJson({ ...result, unanswered: await unansweredIn(client, result.vm) });
       return result.exit_code;
     }
-    const response = await client.send("POST", "/run", { json, accept: "text/event-stream" });
+    const response = await whileQueued(
+      client,
+      vm,
+      client.send("POST", "/run", { json, accept: "text/event-stream" }),
+    );
     let booted: VmInfo | undefined;
     const code = await streamProgram(response, {
       booted: (vm) => {

@@ -21,6 +21,8 @@ import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_fil
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
 import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
+import { QUEUE_OPTION, queueOf, whileQueued } from "./queue.ts";
+import { LIMIT_OPTION, vmLimitsOf } from "./limit_option.ts";
 import {
   completeVm,
   CREDENTIAL_OPTION,
@@ -41,6 +43,8 @@ export const command: Command = {
   options: [
     ...SIZE_OPTIONS,
     DISK_OPTION,
+    LIMIT_OPTION,
+    QUEUE_OPTION,
     CREDENTIAL_OPTION,
     IMAGE_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
@@ -64,6 +68,8 @@ export const command: Command = {
     "sbx create demo",
     "sbx create big --cpus 4 --ram 4G --disk 40G",
     "sbx create dev --image golang:1.25",
+    "sbx create small --limit processes=200 --limit cpu_percent=50",
+    "sbx create job --rm --queue 600",
     "sbx create copy --from demo",
     "sbx create demo --credential anthropic=work",
     "sbx create demo --from-dir .",
@@ -86,6 +92,8 @@ export const command: Command = {
       name,
       ...sizeOf(args),
       disk_gb: diskOf(args),
+      ...vmLimitsOf(args),
+      ...queueOf(args),
       ...credentialsOf(args),
       persistent: !args.has("rm"),
       env: parseEnv(command, args.list("env")),
@@ -167,7 +175,8 @@ async function createVm(
   json: CreateRequest,
   asked: Parameters<typeof sizeWithin>[0] = {},
 ): Promise<VmSummary> {
-  const create = (json: CreateRequest) => client.json<VmSummary>("POST", "/vms/create", { json });
+  const create = (json: CreateRequest) =>
+    whileQueued(client, json, client.json<VmSummary>("POST", "/vms/create", { json }));
   const given = Object.fromEntries(Object.entries(json).filter(([, value]) => value !== undefined));
   const size = Object.entries(sizeWithin(asked)).filter(([name]) => !(name in given));
   if (size.length === 0) return await create(json);

@@ -14,6 +14,7 @@ import {
   streamProgram,
 } from "./program.ts";
 import { startPiped } from "./program_pipe.ts";
+import { PROGRAM_LIMIT_OPTION, programLimitsOf } from "./limit_option.ts";
 import { writeAll } from "../../../lib/base/wire/mod.ts";
 
 export const command: Command = {
@@ -24,6 +25,7 @@ export const command: Command = {
   options: [
     { name: "command", short: "c", value: "LINE", about: "run a shell line instead of -- CMD…" },
     ...PROGRAM_OPTIONS,
+    PROGRAM_LIMIT_OPTION,
     {
       name: "interactive",
       short: "i",
@@ -42,6 +44,7 @@ export const command: Command = {
     "sbx exec demo -- ls -la /workspace",
     "sbx exec demo -c 'ls | wc -l'",
     "tar -c src | sbx exec -i demo -- tar -x",
+    "sbx exec --limit processes=50 --limit file_mb=100 demo -- make test",
     "sbx exec --detach demo -- make test",
   ],
   async run(args) {
@@ -54,7 +57,10 @@ export const command: Command = {
       );
     }
     const takesInput = args.has("interactive");
-    const json = await programRequest(command, args, args.text("command"), takesInput && args.has("json"));
+    const json = {
+      ...await programRequest(command, args, args.text("command"), takesInput && args.has("json")),
+      ...programLimitsOf(args),
+    };
     const client = await connect();
     const [name] = args.words;
     const path = `/vms/${segment(name)}/exec`;
@@ -72,6 +78,9 @@ async function startJob(args: Arguments): Promise<number> {
   if (args.has("interactive")) throw usageError(command, "--detach and -i cannot be combined");
   if (args.has("tty") && args.text("timeout") !== undefined) {
     throw usageError(command, "--tty and --timeout cannot be combined");
+  }
+  if (args.has("limit")) {
+    throw usageError(command, "--detach and --limit cannot be combined", "jobs have the limits of their VM");
   }
   const program = await programRequest(command, args, args.text("command"), false);
   return await startDetached(args.words[0], { ...program, tty: args.has("tty") }, args.has("json"));

@@ -187,8 +187,9 @@ export async function streamAside(response: Response, see?: (text: string) => vo
   });
 }
 
-/** Returns the program's exit code; notes truncation and timeout on stderr. */
-export function reportExit({ exit_code, truncated }: Exit): number {
+/** Returns the program's exit code; notes truncation, limits and timeout on stderr. */
+export function reportExit({ exit_code, truncated, limits_reached = [] }: Exit): number {
+  for (const limit of limits_reached) note(`sbx: the program reached its limit ${limit}`);
   if (truncated) note("sbx: the output was truncated at 10 MiB");
   if (exit_code === TIMED_OUT) note("sbx: the program exceeded its timeout, or exited with 124 itself");
   return exit_code;

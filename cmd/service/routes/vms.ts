@@ -35,11 +35,12 @@ export function routeVms(
 
   handle(app, vmRoutes.create, async ({ body, context }) => {
     const asked = await askedBy(context, body);
-    const options = { scratch: true, client: clientOf(context), asked };
+    const options = { scratch: true, client: clientOf(context), asked, gone: context.req.raw.signal };
     const [vm] = await once.make(asked, async () => [await supervisor.create(body, options)]);
     return supervisor.summary(vm);
   });
   handle(app, vmRoutes.list, async ({ query }) => ({ vms: await supervisor.listed(query.all === "true") }));
+  handle(app, vmRoutes.queue, () => supervisor.queue());
   handle(app, vmRoutes.info, async ({ params }) => {
     const vm = supervisor.find(params.id);
     const profile_in_force = await inForce.of(vm);

@@ -10,6 +10,7 @@ import {
   VM_SCRATCH_DISK_GB_MAX,
 } from "../../config/profile/mod.ts";
 import { Hold } from "../../detection/response/schema.ts";
+import { ProgramLimits, ReachedLimit, VmLimits } from "../../machine/limit/schema.ts";
 import { VmBudget } from "../../policy/budget/schema.ts";
 import { NarrowingRules } from "../../policy/author/schema.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
@@ -109,6 +110,9 @@ const CredentialLabels = z.record(ProviderId, CredentialLabel).refine(
   "labels of the only keys that it uses, by provider; default: of each provider the one added last",
 );
 
+/** Longest wait of a create for room, in `s`. */
+const QUEUE_SECS_MAX = 24 * 3600;
+
 /** Most folders that a request names, as a VM takes them. */
 const FOLDERS_MAX = 32;
 
@@ -144,12 +148,18 @@ export const CreateRequest = z.strictObject({
   devcontainer: DevcontainerSettings.optional().describe(
     "settings of a devcontainer.json for programs; a copy has its source's",
   ),
+  limits: VmLimits.optional().describe(
+    "limits of the VM and of its programs, at most its profile's; a copy has its source's",
+  ),
   credentials: CredentialLabels.optional(),
   project: NarrowingRules.optional().describe(
     "rules of the folder's project file, which can only take away; a copy has its source's",
   ),
   budget: VmBudget.optional().describe(
     "limits of its session, beside its profile's; a copy has its source's",
+  ),
+  queue_secs: z.int().min(0).max(QUEUE_SECS_MAX).optional().describe(
+    "longest wait for room, where the limits of VMs or of their memory are reached; default 0",
   ),
   folders: z.array(z.strictObject({
     dir: z.string().max(4096).startsWith("/", "must be an absolute path"),
@@ -162,12 +172,27 @@ export const CreateRequest = z.strictObject({
 }).openapi("VmCreate");
 export type CreateRequest = z.infer<typeof CreateRequest>;
 
+export const QueueResult = z.object({
+  running: z.int().describe("VMs that run, and ones that were just let in"),
+  max_running: z.int().describe("vm.resources.max_concurrent_vms"),
+  ram_mb: z.int().describe("memory that they have together"),
+  max_ram_mb: z.int().nullable().describe("vm.resources.max_ram_gb; null: no limit"),
+  waiting: z.array(z.object({
+    name: z.string().optional(),
+    client: z.string().optional().describe("program that asked"),
+    ram_mb: z.int(),
+    since: z.iso.datetime(),
+  })).describe("creates that wait for room, the next one first"),
+}).openapi("Queue");
+export type QueueResult = z.infer<typeof QueueResult>;
+
 export const VmSummary = z.object({
   id: z.uuid().describe("also the id of its session"),
   name: z.string(),
   profile_id: z.string(),
   status: VmStatus,
   persistent: z.boolean(),
+  limits: VmLimits.optional().describe("limits of the VM and of its programs; absent: none"),
   parent: z.object({ id: z.uuid(), server: z.string() }).optional().describe(
     "the VM whose stdio MCP server runs in this one",
   ),
@@ -304,6 +329,7 @@ export const ExecRequest = z.strictObject({
     "name or number of a user of the guest, and the group after a colon; default: the image's user, or root",
   ),
   env: EnvSchema.optional(),
+  limits: ProgramLimits.optional().describe("limits of this program, at most its VM's"),
   timeout_secs: z.number().positive().max(EXEC_TIMEOUT_MAX_SECS).optional(),
   stdin: z.string().optional(),
   stdin_encoding: z.enum(["utf8", "base64"]).optional().describe("default: utf8"),
@@ -321,17 +347,22 @@ export const ExecResult = z.object({
   truncated: z.boolean().describe("a stream exceeded 10 MiB and was cut"),
   duration_ms: z.number(),
   event_id: z.string(),
+  limits_reached: z.array(ReachedLimit).optional().describe(
+    "limits that the program has reached; absent: none",
+  ),
 }).openapi("ExecResult");
 export type ExecResult = z.infer<typeof ExecResult>;
 
 export const RunRequest = z.strictObject({
   ...ExecRequest.shape,
   profile_id: CreateRequest.shape.profile_id,
+  limits: CreateRequest.shape.limits,
   cpus: CreateRequest.shape.cpus,
   ram_mb: CreateRequest.shape.ram_mb,
   arch: CreateRequest.shape.arch,
   image: CreateRequest.shape.image,
   credentials: CreateRequest.shape.credentials,
+  queue_secs: CreateRequest.shape.queue_secs,
 }).openapi("Run");
 export type RunRequest = z.infer<typeof RunRequest>;
 
@@ -459,6 +490,12 @@ export const vmRoutes = {
     tags,
     request: { headers: KeyHeader, ...body(CreateRequest) },
     responses: answers("the new VM, booting", VmSummary),
+  }),
+  queue: createRoute({
+    method: "get",
+    path: "/vms/queue",
+    tags,
+    responses: answers("creates that wait for room", QueueResult),
   }),
   list: createRoute({
     method: "get",

@@ -5,6 +5,7 @@
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { CacheTable } from "../../cache/schema.ts";
+import { VmLimits } from "../../machine/limit/schema.ts";
 import { BudgetTerms } from "../../policy/budget/schema.ts";
 import { rulesSchema } from "../../policy/author/schema.ts";
 import { ResponseTable } from "../../detection/response/schema.ts";
@@ -344,6 +345,7 @@ const VmResources = z.strictObject({
   rosetta: z.boolean().optional(),
   nested_virtualization: z.boolean().optional(),
   user_namespaces: z.boolean().optional(),
+  limits: VmLimits.optional(),
 });
 
 const Pack = z.strictObject({

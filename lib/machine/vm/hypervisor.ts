@@ -19,6 +19,14 @@ export interface Features extends Record<string, boolean> {
   emulation: boolean;
 }
 
+/** Limits of a machine that runs, which its host keeps (docs/guides/limits.md). */
+export interface MachineLimits {
+  /** percent of one processor */
+  cpuPercent?: number;
+  /** reads and writes of its disk together */
+  diskBytesPerSecond?: number;
+}
+
 /** Execution of the guest's processor instructions. */
 export type Accelerator = "kvm" | "tcg" | "vz";
 
@@ -95,6 +103,12 @@ export interface Machine {
   rejoin(): Promise<void>;
   /** Writes a line to the guest's serial console. */
   tell(line: string): Promise<void>;
+  /**
+   * Limits it from now on, on a hypervisor with the feature `rate_limits`.
+   *
+   * @param onReached called whenever it has used up its share of the processors
+   */
+  limit(limits: MachineLimits, onReached: () => void): Promise<void>;
   /** kills the machine and its helper programs */
   kill(): Promise<void>;
 }

@@ -9,7 +9,15 @@ import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
 import { guardDisk, lookAtDisk } from "./disk_guard.ts";
 import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
-import type { Machine, MachineExit, MachineImage, MachineSpec, TakenCopy } from "./hypervisor.ts";
+import { limitCpu } from "../limit/mod.ts";
+import type {
+  Machine,
+  MachineExit,
+  MachineImage,
+  MachineLimits,
+  MachineSpec,
+  TakenCopy,
+} from "./hypervisor.ts";
 import { Qmp, type QmpEvent } from "./qmp.ts";
 import { z } from "zod";
 import { writeAll } from "../../base/wire/mod.ts";
@@ -41,6 +49,10 @@ export class QemuMachine implements Machine {
   readonly #helpers: Helpers | undefined;
   readonly #plugged: Set<Pluggable["id"]>;
   #monitor: Promise<Qmp> | undefined;
+  /** stands still by an order, or for want of space */
+  #isFrozen = false;
+  /** limits of its disk in `bytes` a second: of everything, and of writes while the host's disk is nearly full; 0: none */
+  readonly #disk = { all: 0, writes: 0 };
 
   constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
     this.#child = child;
@@ -63,11 +75,9 @@ export class QemuMachine implements Machine {
     this.exited.then(() => isOver = true);
     return guardDisk({
       look: () => lookAtDisk(image),
-      limitWrites: async (bytesPerSecond) => {
-        const limits = { bps: 0, bps_rd: 0, bps_wr: bytesPerSecond, iops: 0, iops_rd: 0, iops_wr: 0 };
-        await (await this.#connect()).execute("block_set_io_throttle", { device: "scratch", ...limits });
-      },
+      limitWrites: (bytesPerSecond) => this.#limitDisk({ writes: bytesPerSecond }),
       stop: () => {
+        this.#isFrozen = true;
         this.#signal("SIGSTOP");
         this.#spec.onDiskFull();
       },
@@ -101,11 +111,13 @@ export class QemuMachine implements Machine {
    */
   // deno-lint-ignore require-await -- errors must reject, not throw
   async pause(): Promise<void> {
+    this.#isFrozen = true;
     this.#signal("SIGSTOP");
   }
 
   /** Resumes the machine, also one that QEMU stopped for lack of disk space. */
   async resume(): Promise<void> {
+    this.#isFrozen = false;
     this.#signal("SIGCONT");
     await this.#execute("cont");
   }
@@ -161,6 +173,36 @@ export class QemuMachine implements Machine {
 
   async tell(line: string): Promise<void> {
     await this.#input.write(new TextEncoder().encode(`${line}\n`));
+  }
+
+  async limit({ cpuPercent, diskBytesPerSecond }: MachineLimits, onReached: () => void): Promise<void> {
+    if (diskBytesPerSecond && this.#spec.scratch) await this.#limitDisk({ all: diskBytesPerSecond });
+    if (cpuPercent) this.#limitCpu(cpuPercent, onReached);
+  }
+
+  #limitCpu(percent: number, onReached: () => void): void {
+    let isOver = false;
+    this.exited.then(() => isOver = true);
+    const machine = {
+      cpuMs: () => this.cpuMs(),
+      stop: () => this.#signal("SIGSTOP"),
+      go: () => this.#isFrozen || this.#signal("SIGCONT"),
+      onReached,
+      get isOver() {
+        return isOver;
+      },
+    };
+    limitCpu(machine, percent).catch(ignore("QEMU has ended"));
+  }
+
+  async #limitDisk(limit: Partial<{ all: number; writes: number }>): Promise<void> {
+    const { all, writes } = Object.assign(this.#disk, limit);
+    // QEMU takes one limit for both directions, or one for each.
+    const bytes = writes === 0
+      ? { bps: all, bps_rd: 0, bps_wr: 0 }
+      : { bps: 0, bps_rd: all, bps_wr: all === 0 ? writes : Math.min(all, writes) };
+    const limits = { ...bytes, iops: 0, iops_rd: 0, iops_wr: 0 };
+    await (await this.#connect()).execute("block_set_io_throttle", { device: "scratch", ...limits });
   }
 
   async kill(): Promise<void> {

@@ -15,6 +15,7 @@ export {
   type Machine,
   type MachineExit,
   type MachineImage,
+  type MachineLimits,
   type MachineSpec,
   type TakenCopy,
   vsockPath,

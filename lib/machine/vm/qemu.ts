@@ -41,6 +41,7 @@ export class Qemu implements Hypervisor {
       live_fork: can("live_fork"),
       shared_folder: true,
       emulation: true,
+      rate_limits: true,
     };
   }
 

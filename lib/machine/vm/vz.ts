@@ -23,10 +23,14 @@ const SOCKETS = { events: "events.sock", console: "console.sock" } as const;
  */
 const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1", "sbx_blank=1", "sbx_fixed=1"];
 
-/** Why Virtualization.framework lacks templates and live forks. */
+/** Why Virtualization.framework lacks templates and live forks, and what else it lacks. */
 const NO_COPIES =
   "needs machines that go on from one saved state beside each other: they would have one identity, and macOS runs one of them at a time";
-const LACKS: Record<string, string> = { templates: NO_COPIES, live_fork: NO_COPIES };
+const LACKS: Record<string, string> = {
+  templates: NO_COPIES,
+  live_fork: NO_COPIES,
+  rate_limits: "needs a machine that is a process of its own; Virtualization.framework has no limits",
+};
 
 /** Hypervisor behind a library's C interface. */
 export class Vz implements Hypervisor {

@@ -41,6 +41,10 @@ export class VzMachine implements Machine {
     this.exited = this.#follow();
   }
 
+  limit(): Promise<void> {
+    return Promise.reject(new SbxError("vm.not_supported", "this hypervisor limits no machine"));
+  }
+
   /**
    * Starts it by some calls; where one fails it is over.
    *

@@ -94,7 +94,7 @@ async function exec(
 }
 
 function execCall(
-  { command, cwd, user, env, timeout_secs, trace_id, look }: TracedExec,
+  { command, cwd, user, env, limits, timeout_secs, trace_id, look }: TracedExec,
   limit: number | undefined,
 ): Omit<ExecCall, "stdin"> {
   const argv = typeof command === "string" ? ["/bin/sh", "-c", command] : command;
@@ -105,6 +105,7 @@ function execCall(
     cwd,
     user,
     env,
+    ...limits && { limits },
     timeout_ms: timeout_secs === undefined ? undefined : timeout_secs * 1000,
     limit,
     ...(trace_id !== undefined && { trace_id }),

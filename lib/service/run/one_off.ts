@@ -23,12 +23,15 @@ export class OneOffVm {
     supervisor: Supervisor,
     request: RunRequest & Pick<TracedExec, "trace_id">,
     client: string,
+    gone?: AbortSignal,
   ): Promise<OneOffVm> {
-    const { profile_id, cpus, ram_mb, arch, image, ...execRequest } = request;
+    const { profile_id, cpus, ram_mb, arch, image, limits, queue_secs, ...execRequest } = request;
     // Without a disk, which would have to be made and removed: writes outside the workspace stay in memory.
-    const vm = await supervisor.create({ profile_id, cpus, ram_mb, arch, image, persistent: false }, {
+    const made = { profile_id, cpus, ram_mb, arch, image, limits, queue_secs, persistent: false };
+    const vm = await supervisor.create(made, {
       scratch: false,
       client,
+      gone,
     });
     return new OneOffVm(supervisor, vm, execRequest);
   }

@@ -22,6 +22,7 @@ import {
   type VmRecord,
 } from "../../session/mod.ts";
 import type { BootConfig, SettingsStore } from "../../config/settings/mod.ts";
+import { narrowLimits, type VmLimits } from "../../machine/limit/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import { type ContractSources, makeContract } from "../../home/mod.ts";
 import { requireCorpImage } from "../../config/corp/mod.ts";
@@ -43,6 +44,8 @@ export const DEFAULT_PROFILE = "code";
 /** Limit of running VMs without the setting (docs/design/contracts/02-http.md §2). */
 const MAX_RUNNING = 10;
 const MAX_RUNNING_SETTING = "vm.resources.max_concurrent_vms";
+
+const MAX_RAM_SETTING = "vm.resources.max_ram_gb";
 
 /** A setting, the key of a profile's `[vm]`, and the value without either. */
 const CPUS = { setting: "vm.resources.cpu_count", key: "cpu_count", fallback: 2 } as const;
@@ -69,6 +72,7 @@ type BootRecord = Pick<
   | "cpus"
   | "ram_mb"
   | "abilities"
+  | "limits"
   | "env"
   | "files"
   | "credentials"
@@ -121,6 +125,7 @@ export async function makeBoot(
   // With the locks that corp has just set.
   await settings.reload();
   const abilities = abilitiesOf(settings, profile, sources.hypervisor);
+  const limits = limitsOf(profile, request, sources.hypervisor);
   const valueOf = (resource: Resource, requestValue?: number) =>
     resourceOf(resource, settings, profile, requestValue);
   await new Rules(home, corp).noticeFile(profile);
@@ -150,6 +155,7 @@ export async function makeBoot(
       cpus,
       ram_mb: ramMb,
       abilities: abilities.length > 0 ? abilities : undefined,
+      limits,
       ...guest,
       credentials: request.credentials,
       environment: environment && environmentRecord(environment),
@@ -269,6 +275,12 @@ export function maxRunning(settings: SettingsStore): number {
   return numberOf(settings, MAX_RUNNING_SETTING) ?? MAX_RUNNING;
 }
 
+/** Memory that all running VMs may have together, in `MiB`; undefined: no limit. */
+export function maxRamMb(settings: SettingsStore): number | undefined {
+  const gb = numberOf(settings, MAX_RAM_SETTING) ?? 0;
+  return gb > 0 ? gb * 1024 : undefined;
+}
+
 /** Hashes by logical name: the file names that a profile pins may be equal. */
 function hashesOf({ kernel, initrd, rootfs, layer, obom }: Assets): Record<string, string> {
   return {
@@ -367,6 +379,25 @@ export function abilitiesOf(
 }
 
 /**
+ * The limits of a profile, made smaller by the request's.
+ *
+ * @throws {SbxError} `vm.not_supported`: this host cannot keep one of them
+ */
+function limitsOf(
+  { id, vm }: Profile,
+  request: VmRequest,
+  hypervisor: Pick<Hypervisor, "features" | "lackOf">,
+): VmLimits | undefined {
+  const limits = narrowLimits(vm.limits, request.limits);
+  const needsHost = limits?.cpu_percent !== undefined || limits?.disk_mb_per_s !== undefined;
+  if (!needsHost || hypervisor.features.rate_limits) return limits;
+  const lack = hypervisor.lackOf("rate_limits") ?? "the hypervisor cannot";
+  throw new SbxError("vm.not_supported", `this host limits no VM's processors or disk: it ${lack}`, {
+    hint: `leave out cpu_percent and disk_mb_per_s, also in [vm.limits] of the profile "${id}"`,
+  });
+}
+
+/**
  * The part of a request that each boot starts from. The VM's record has the results, made of this, the profile, settings
  * and corp; the next boot makes them again.
  */
@@ -376,6 +407,7 @@ export const VmRequest = z.strictObject({
   arch: CreateRequest.shape.arch,
   env: EnvSchema,
   host_services: CreateRequest.shape.host_services,
+  limits: CreateRequest.shape.limits,
   credentials: CreateRequest.shape.credentials,
   project: CreateRequest.shape.project,
   budget: CreateRequest.shape.budget,
@@ -407,7 +439,7 @@ export async function readRequest(
     if (!(error instanceof Deno.errors.NotFound)) {
       log.warn(`${path} is damaged: the VM boots with the values of its last boot`);
     }
-    const { cpus, ram_mb, env, credentials, environment, assets: { arch } } = record;
+    const { cpus, ram_mb, env, limits, credentials, environment, assets: { arch } } = record;
     // Rules of a project file and limits hold on.
     const contract = await readContract(paths).catch(ignore("it was damaged too, or never made"));
     return {
@@ -415,6 +447,7 @@ export async function readRequest(
       ram_mb,
       arch,
       env,
+      limits,
       credentials,
       ...(environment && { environment: environment.key }),
       ...(contract?.project && { project: contract.project }),

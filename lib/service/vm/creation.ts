@@ -3,13 +3,14 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { requireKept } from "../../release/environment/mod.ts";
 import { grantOf, madeBy, sessionPaths, type VmParent } from "../../session/mod.ts";
+import { narrowLimits } from "../../machine/limit/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
 import {
+  type Boot,
   type BootSources,
   DEFAULT_PROFILE,
   makeBoot,
-  maxRunning,
   readRequest,
   requireUnlocked,
   type VmRequest,
@@ -18,6 +19,7 @@ import { joinNarrowing } from "../../policy/mod.ts";
 import { withoutSecrets } from "../contract/credentials.ts";
 import { projectRules } from "../contract/project.ts";
 import { requireLabels } from "../contract/labels.ts";
+import type { Admission } from "./admission.ts";
 import type { Asked } from "./asked.ts";
 import { companionContract } from "./mcp_companions.ts";
 import type { Launcher, LauncherOptions } from "./launch.ts";
@@ -37,6 +39,7 @@ export interface VmMakerOptions extends BootSources, Pick<LauncherOptions, "acce
   sessions: Sessions;
   launcher: Launcher;
   states: VmStates;
+  admission: Admission;
 }
 
 /** How a VM is made. */
@@ -49,6 +52,8 @@ export interface MakeOptions {
   client?: string;
   /** key of a request that may come again */
   asked?: Asked;
+  /** aborts when its client has left: it no longer waits for room */
+  gone?: AbortSignal;
 }
 
 /** Makes VMs, new ones and copies of stopped ones. */
@@ -118,11 +123,24 @@ export class VmMaker {
     const vmRequest = await this.#completeRequest(id, { ...request, project }, source);
     const profileId = request.profile_id ?? source?.record.profile_id ?? DEFAULT_PROFILE;
     // A third party's program (an MCP server): it gets the refs that its definition names, and no others.
-    const boot = await makeBoot(this.#options, profileId, vmRequest, {
-      refs: options.parent === undefined,
-      vm: id,
-      diskGb: request.disk_gb,
+    const bootNow = () =>
+      makeBoot(this.#options, profileId, vmRequest, {
+        refs: options.parent === undefined,
+        vm: id,
+        diskGb: request.disk_gb,
+      });
+    let boot = await bootNow();
+    // A name that is taken is refused now, and not after the wait.
+    if (request.name !== undefined) this.#registry.requireName(request.name);
+    using place = await this.#options.admission.enter({
+      name: request.name,
+      client: options.client,
+      ramMb: boot.record.ram_mb,
+      waitMs: (request.queue_secs ?? 0) * 1000,
+      gone: options.gone,
     });
+    // Profile, settings and corp's locks may have changed meanwhile. Its memory is what it got room for.
+    if (place.hasWaited) boot = await bootAfterWait(boot, bootNow);
     requireLabels(this.#home, grantOf(boot.contract), request.credentials);
     const devcontainer = source?.record.devcontainer ?? request.devcontainer;
     const agent = request.agent ?? source?.record.agent;
@@ -133,10 +151,9 @@ export class VmMaker {
     const hasScratch = options.scratch || await spareScratchGb(paths) === scratchGb;
     // An MCP server's resources come from no request: corp's locks replace its own.
     if (!options.parent) requireUnlocked(this.#settings, request);
-    // Nothing is awaited from here to the registry: two requests at once cannot both get the name or the last place.
+    // Nothing is awaited from here to the registry: two requests at once cannot both get the name.
     const name = request.name ?? this.#registry.freeName();
     this.#registry.requireName(name);
-    this.#registry.requireRoom(maxRunning(this.#settings));
     const vm: Vm = {
       record: {
         id,
@@ -157,6 +174,8 @@ export class VmMaker {
       state: { state: "Booting", boot_stages: [], pid: 0 },
     };
     this.#registry.add(vm);
+    // It counts there from now on.
+    place[Symbol.dispose]();
     sessions.put(vm.record);
     try {
       const contract = options.parent ? companionContract(boot.contract) : boot.contract;
@@ -179,7 +198,7 @@ export class VmMaker {
   /** The values of a request, over the source request's; secrets are replaced by refs. */
   async #completeRequest(
     id: string,
-    { cpus, ram_mb, arch, env, image, host_services, credentials, project, budget }: CreateRequest,
+    { cpus, ram_mb, arch, env, image, host_services, limits, credentials, project, budget }: CreateRequest,
     source: Vm | undefined,
   ): Promise<VmRequest> {
     const base = source && await readRequest(source.paths, source.record);
@@ -189,6 +208,7 @@ export class VmMaker {
       // The programs on its disk are of one architecture.
       arch: source ? source.record.assets.arch : arch,
       host_services: host_services ?? base?.host_services,
+      limits: narrowLimits(limits, base?.limits),
       image: image ?? base?.image,
       environment: base?.environment,
       before: base?.before,
@@ -208,6 +228,15 @@ export class VmMaker {
       hint: `sbx fork ${source.record.name} copies it with its memory`,
     });
   }
+}
+
+/** The configuration of a boot that waited for room. @throws {SbxError} `vm.limit`: it has more memory now */
+async function bootAfterWait(before: Boot, bootNow: () => Promise<Boot>): Promise<Boot> {
+  const boot = await bootNow();
+  if (boot.record.ram_mb <= before.record.ram_mb) return boot;
+  throw new SbxError("vm.limit", "the memory of VMs was raised while this one waited for room", {
+    hint: "make it again",
+  });
 }
 
 /** Size of the disk of a VM's copy, in `GiB`. @throws {SbxError} `disk.shrinks` */

@@ -16,7 +16,7 @@ import {
   writeRecord,
   writeState,
 } from "../../session/mod.ts";
-import { type Boot, makeBoot, maxRunning, readRequest, type VmRequest, writeRequest } from "./boot.ts";
+import { type Boot, makeBoot, readRequest, type VmRequest, writeRequest } from "./boot.ts";
 import { acceleratorOf, keptMachine } from "./suspension.ts";
 import { requireAction, requireFree, type Vm } from "./vm.ts";
 import type { MakeOptions, VmMakerOptions } from "./creation.ts";
@@ -141,13 +141,13 @@ export class Forks {
     record: Boot["record"] & Pick<VmRecord, "made_by" | "asked" | "agent" | "devcontainer">,
     names: readonly (string | undefined)[],
   ): Vm[] {
-    const { registry, settings } = this.#options;
+    const { registry, admission } = this.#options;
     const vms: Vm[] = [];
     try {
       for (const given of names) {
         const name = given ?? registry.freeName(sourceName.slice(0, PREFIX_CHARS));
         registry.requireName(name);
-        registry.requireRoom(maxRunning(settings));
+        admission.require(record.ram_mb);
         const id = crypto.randomUUID();
         const paths = sessionPaths(this.#home, id);
         const created_at = new Date().toISOString();

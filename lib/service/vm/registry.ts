@@ -2,7 +2,7 @@ import { VM_NAME } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
-import { count, didYouMean } from "../../base/text/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import { holdsToken } from "../../credential/mod.ts";
 import type { SessionEntry } from "../../ledger/read/mod.ts";
 import { readRecord, readState, sessionPaths } from "../../session/mod.ts";
@@ -93,17 +93,6 @@ export class Registry {
 
   hasRoom(limit: number): boolean {
     return this.alive().length < limit;
-  }
-
-  /** @throws {SbxError} `vm.limit`: as many VMs run as `vm.resources.max_concurrent_vms` allows */
-  requireRoom(limit: number): void {
-    if (this.hasRoom(limit)) return;
-    const running = this.alive().length;
-    throw new SbxError(
-      "vm.limit",
-      `${count(running, "VM is", "VMs are")} running, the limit of vm.resources.max_concurrent_vms`,
-      { hint: "stop one with sbx stop (sbx list shows them), or raise the setting with sbx settings set" },
-    );
   }
 
   #isTaken(name: string): boolean {

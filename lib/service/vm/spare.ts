@@ -10,6 +10,7 @@ import { sessionPaths } from "../../session/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { makeSpareFiles, removeSpareFiles, spareScratchGb } from "./vm_files.ts";
 import type { TemplateFor, Templates } from "./templates.ts";
+import { maxRamMb } from "./boot.ts";
 
 const MACHINE_SETTING = "vm.templates.spare";
 /** Time between a boot and the start of a spare process, in `ms`: the VM's first program has priority. */
@@ -194,7 +195,9 @@ export class SpareProcess {
   }
 
   get #hasMachine(): boolean {
-    return this.#options.settings.inForce(MACHINE_SETTING) !== false;
+    const { settings } = this.#options;
+    // Its memory would be no VM's, and beyond the memory of all VMs.
+    return settings.inForce(MACHINE_SETTING) !== false && maxRamMb(settings) === undefined;
   }
 }
 

@@ -4,6 +4,7 @@ import type {
   ImageConflicts,
   PurgeRequest,
   PurgeResult,
+  QueueResult,
   SetRequest,
   VmAction,
   VmInfo,
@@ -17,6 +18,7 @@ import type { AnsweredBy } from "../../policy/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
 import { keepingEnvironments } from "../../release/environment/mod.ts";
 import type { Hypervisor } from "../../machine/vm/mod.ts";
+import { Admission } from "./admission.ts";
 import type { Bin } from "./bin.ts";
 import {
   type BootSources,
@@ -73,6 +75,7 @@ export class Supervisor {
   readonly #registry: Registry;
   readonly #states: VmStates;
   readonly #launcher: Launcher;
+  readonly #admission: Admission;
   readonly #maker: VmMaker;
   readonly #forks: Forks;
   readonly #companions: Companions;
@@ -90,7 +93,8 @@ export class Supervisor {
       onState: (vm) => this.#companions.follow(vm),
     });
     this.#launcher = new Launcher({ ...options, onState: (vm, state) => this.#states.update(vm, state) });
-    const making = { ...options, launcher: this.#launcher, states: this.#states };
+    const admission = this.#admission = new Admission(this.#registry, this.#settings);
+    const making = { ...options, launcher: this.#launcher, states: this.#states, admission };
     this.#maker = new VmMaker(making);
     this.#forks = new Forks(making);
     this.#companions = new Companions({
@@ -145,6 +149,11 @@ export class Supervisor {
         ...await workOf(this.#registry.get(summary.id)),
       })),
     );
+  }
+
+  /** The creates that wait for room. */
+  queue(): QueueResult {
+    return this.#admission.queue();
   }
 
   /** VMs with a process. */
@@ -204,7 +213,7 @@ export class Supervisor {
       vm.problem = undefined;
       await Promise.all([writeRecord(vm.paths, vm.record), writeContract(vm.paths, boot.contract)]);
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
-      this.#registry.requireRoom(maxRunning(this.#settings));
+      this.#admission.require(vm.record.ram_mb);
       await this.#launcher.launch(vm, boot.assets);
       this.#compare(vm);
       this.#states.tell(vm);

@@ -182,7 +182,7 @@ export function requireFree({ record, paths }: Pick<Vm, "record" | "paths">): vo
 }
 
 export function summaryOf(vm: Vm, features: Features): VmSummary {
-  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, environment, agent } =
+  const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, limits, environment, agent } =
     vm.record;
   const { state, last_error, suspended_by } = vm.state;
   const { response } = vm.state;
@@ -199,6 +199,7 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     cpus,
     ram_mb,
     disk: { size_gb: scratch_gb, used_bytes: diskBytes(vm) },
+    ...(limits && { limits }),
     ...(environment && { image_reference: environment.reference }),
     ...(agent !== undefined && { agent }),
     ...(error && { last_error: error }),

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { deviceName, userName } from "../../base/user/mod.ts";
 import { DevcontainerSettings } from "../../release/environment/schema.ts";
+import { VmLimits } from "../../machine/limit/schema.ts";
 import { LiveRecord } from "../../machine/live/schema.ts";
 import { LastEvent, MachineInfo, McpNeed } from "../ipc/schema.ts";
 import type { VmPaths } from "./paths.ts";
@@ -55,6 +56,7 @@ export const VmRecord = z.strictObject({
   parent: VmParent.optional().describe("absent: a VM of its own"),
   forked_from: ForkedFrom.optional().describe("absent: it is no copy"),
   abilities: z.array(MachineAbility).optional().describe("absent: none"),
+  limits: VmLimits.optional().describe("absent: none"),
   live: LiveRecord.optional().describe("absent: no folder of the host"),
   environment: z.strictObject({
     key: z.string(),

@@ -4,6 +4,7 @@
  * before it answers: only light schemas here.
  */
 import { z } from "zod";
+import { ProgramLimits, ReachedLimit } from "../../machine/limit/schema.ts";
 import { BudgetUse } from "../../policy/budget/schema.ts";
 import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../../detection/match/schema.ts";
@@ -57,6 +58,8 @@ export const Call = z.discriminatedUnion("t", [
     /** `bytes` kept of each stream; the rest is dropped and sets `truncated` */
     limit: z.int().optional(),
     stdin: z.boolean(),
+    /** of this program, beside its VM's */
+    limits: ProgramLimits.optional(),
     /** the caller gets acknowledgements of consumed input */
     acks: z.boolean().optional(),
     /** sbx reads the VM's work for a person: no event, where no rule stops it */
@@ -295,6 +298,7 @@ export const Reply = z.discriminatedUnion("t", [
     truncated: z.boolean(),
     duration_ms: z.number(),
     event_id: z.string(),
+    limits_reached: z.array(ReachedLimit).optional(),
   }),
   z.strictObject({
     t: z.literal("Failed"),

@@ -1,5 +1,6 @@
 import { SbxError } from "./error.ts";
 import type { Answer } from "./http.ts";
+import type { ProgramLimits, ReachedLimit } from "./shapes.ts";
 import type { WebSocketClient } from "./websocket.ts";
 
 /** The end of a program. */
@@ -12,6 +13,8 @@ export interface ExecResult {
   durationMs: number;
   /** event of the program in the VM's record */
   eventId: string;
+  /** limits that it has reached */
+  limitsReached: ReachedLimit[];
 }
 
 /** How a program runs. */
@@ -22,6 +25,8 @@ export interface ProgramOptions {
   env?: Record<string, string>;
   /** seconds after which it ends with exit code 124 */
   timeout?: number;
+  /** of this program, beside its VM's */
+  limits?: ProgramLimits;
   /** ends the program */
   signal?: AbortSignal;
 }
@@ -47,9 +52,9 @@ const KEPT_MAX = 10 * 1024 * 1024;
 /** Body of a request for a program. */
 export function programBody(
   command: string | string[],
-  { cwd, user, env, timeout }: ProgramOptions,
+  { cwd, user, env, timeout, limits }: ProgramOptions,
 ): Record<string, unknown> {
-  return { command, cwd, user, env, timeout_secs: timeout };
+  return { command, cwd, user, env, timeout_secs: timeout, limits };
 }
 
 /** One server-sent event. */
@@ -108,6 +113,7 @@ export async function readProgram({ body }: Answer, options: ExecOptions): Promi
           truncated: kept.stdout.cut || kept.stderr.cut || data.truncated === true,
           durationMs: data.duration_ms,
           eventId: data.event_id,
+          limitsReached: data.limits_reached ?? [],
         };
       }
     }
@@ -211,6 +217,7 @@ export class Program implements AsyncIterable<Output>, AsyncDisposable {
             truncated: exit.truncated,
             durationMs: exit.duration_ms,
             eventId: exit.event_id,
+            limitsReached: exit.limits_reached ?? [],
           };
           return;
         } else if (error) throw this.#error = new SbxError(error.code, error.error, { hint: error.hint });

@@ -45,6 +45,8 @@ export interface CreateOptions extends On {
   repo?: string | { dir: string; place?: string; withSecrets?: boolean };
   env?: Record<string, string>;
   budget?: shapes.Budget;
+  /** of the VM and of its programs */
+  limits?: shapes.Limits;
   cpus?: number;
   ramMb?: number;
   diskGb?: number;
@@ -112,6 +114,7 @@ export class Sandbox implements AsyncDisposable {
         image,
         env: options.env,
         budget: options.budget,
+        limits: options.limits,
         cpus: options.cpus,
         ram_mb: options.ramMb,
         disk_gb: options.diskGb,

@@ -47,7 +47,7 @@ const LAYERS = ["main.ts", "cmd", "lib", "ffi"];
 const ROOMS: Record<string, readonly string[]> = {
   policy: ["budget"],
   ledger: ["sink"],
-  machine: ["bench", "guest", "live", "snapshot", "template", "vm"],
+  machine: ["bench", "guest", "limit", "live", "snapshot", "template", "vm"],
   network: ["aws", "ca", "dns", "git", "model"],
   config: ["corp", "profile", "settings"],
   release: ["asset", "attest", "environment", "sbom", "setup", "signing"],

@@ -35,6 +35,13 @@ type = "number"
 default = 10
 meta = { builtin = true, min = 1, max = 20, step = 1 }
 
+[settings.vm.resources.max_ram_gb]
+name = "Memory of all VMs"
+description = "Memory that all running VMs have together, in GiB; 0: no limit"
+type = "number"
+default = 0
+meta = { builtin = true, min = 0, max = 4096, step = 1 }
+
 [settings.vm.resources.retention_days]
 name = "Session retention"
 description = "Days to keep the record of a deleted VM"

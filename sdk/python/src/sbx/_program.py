@@ -31,6 +31,8 @@ class Exit:
     duration_ms: float
     # Event of the program in the VM's record.
     event_id: str
+    # Limits that it has reached.
+    limits_reached: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,7 @@ def read_program(
                     truncated=data["truncated"] or kept["stdout"].cut or kept["stderr"].cut,
                     duration_ms=data["duration_ms"],
                     event_id=data["event_id"],
+                    limits_reached=tuple(data.get("limits_reached", ())),
                     stdout=kept["stdout"].text(),
                     stderr=kept["stderr"].text(),
                 )
@@ -174,7 +177,8 @@ class Program:
             self._untaken -= news["taken"]
         elif "exit" in news:
             end = news["exit"]
-            self.exit = Exit(end["exit_code"], end["truncated"], end["duration_ms"], end["event_id"])
+            reached = tuple(end.get("limits_reached", ()))
+            self.exit = Exit(end["exit_code"], end["truncated"], end["duration_ms"], end["event_id"], reached)
             self._is_over = True
             self._socket.close()
         elif "error" in news:

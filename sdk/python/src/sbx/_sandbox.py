@@ -135,6 +135,7 @@ class Sandbox:
         repo: str | Mapping[str, Any] | None = None,
         env: Mapping[str, str] | None = None,
         budget: Mapping[str, Any] | None = None,
+        limits: Mapping[str, int] | None = None,
         cpus: int | None = None,
         ram_mb: int | None = None,
         disk_gb: int | None = None,
@@ -163,6 +164,7 @@ class Sandbox:
                 "image": image,
                 "env": dict(env) if env is not None else None,
                 "budget": dict(budget) if budget is not None else None,
+                "limits": dict(limits) if limits is not None else None,
                 "cpus": cpus,
                 "ram_mb": ram_mb,
                 "disk_gb": disk_gb,
@@ -245,6 +247,7 @@ class Sandbox:
         user: str | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        limits: Mapping[str, int] | None = None,
         stdin: str | bytes | None = None,
         on_stdout: OnOutput | None = None,
         on_stderr: OnOutput | None = None,
@@ -254,9 +257,9 @@ class Sandbox:
         """Runs a program to its end: a list, or a line for `sh`.
 
         It ends when it is cancelled, when a callback throws, and when this process goes away. timeout: seconds, then
-        its exit code is 124; check: another exit code than 0 is a ProgramError.
+        its exit code is 124; limits: of this program, beside its VM's; check: another exit code than 0 is a ProgramError.
         """
-        body = _program_body(command, cwd, user, env, timeout)
+        body = _program_body(command, cwd, user, env, timeout, limits)
         if isinstance(stdin, bytes):
             body |= {"stdin": base64.b64encode(stdin).decode(), "stdin_encoding": "base64"}
         else:
@@ -277,11 +280,12 @@ class Sandbox:
         user: str | None = None,
         env: Mapping[str, str] | None = None,
         timeout: float | None = None,
+        limits: Mapping[str, int] | None = None,
         cancel: Cancel | None = None,
     ) -> Program:
         """Starts a program whose input is written while it runs, and whose output is read."""
         socket = self.client.socket(f"/program/{self.id}", cancel=cancel)
-        body = _program_body(command, cwd, user, env, timeout)
+        body = _program_body(command, cwd, user, env, timeout, limits)
         socket.send(json.dumps({name: value for name, value in body.items() if value is not None}))
         return Program(socket)
 
@@ -489,6 +493,7 @@ def _program_body(
     user: str | None,
     env: Mapping[str, str] | None,
     timeout: float | None,
+    limits: Mapping[str, int] | None,
 ) -> dict[str, Any]:
     return {
         "command": command if isinstance(command, str) else [*command],
@@ -496,6 +501,7 @@ def _program_body(
         "user": user,
         "env": dict(env) if env is not None else None,
         "timeout_secs": timeout,
+        "limits": dict(limits) if limits is not None else None,
     }
 
 

@@ -222,6 +222,15 @@ class Events(_EventsRequired, total=False):
     next_cursor: str
 
 
+class ExecLimits(TypedDict, total=False):
+    # processes and threads at the same time
+    processes: int
+    # open files of each process
+    open_files: int
+    # largest file that is written, in MiB
+    file_mb: int
+
+
 class _ExecRequired(TypedDict):
     # a shell command line, or a list of a program and its arguments
     command: Union[str, list[str]]
@@ -233,13 +242,15 @@ class Exec(_ExecRequired, total=False):
     # name or number of a user of the guest, and the group after a colon; default: the image's user, or root
     user: str
     env: dict[str, str]
+    # limits of this program, at most its VM's
+    limits: ExecLimits
     timeout_secs: float
     stdin: str
     # default: utf8
     stdin_encoding: Literal["utf8", "base64"]
 
 
-class ExecResult(TypedDict):
+class _ExecResultRequired(TypedDict):
     stdout: str
     stderr: str
     exit_code: int
@@ -247,6 +258,11 @@ class ExecResult(TypedDict):
     truncated: bool
     duration_ms: float
     event_id: str
+
+
+class ExecResult(_ExecResultRequired, total=False):
+    # limits that the program has reached; absent: none
+    limits_reached: list[Literal["processes", "file_mb"]]
 
 
 class _FileEntryRequired(TypedDict):
@@ -650,6 +666,21 @@ class Version(TypedDict):
     runtime: str
 
 
+class VmLimits(TypedDict, total=False):
+    # processes and threads at the same time
+    processes: int
+    # open files of each process
+    open_files: int
+    # largest file that is written, in MiB
+    file_mb: int
+    # processor time, in percent of one processor
+    cpu_percent: int
+    # rate of its disk, reads and writes together, in MiB/s
+    disk_mb_per_s: int
+    # rate of its network, both directions together, in MiB/s
+    network_mb_per_s: int
+
+
 class VmParent(TypedDict):
     id: str
     server: str
@@ -699,6 +730,8 @@ class _VmRequired(TypedDict):
 
 
 class Vm(_VmRequired, total=False):
+    # limits of the VM and of its programs; absent: none
+    limits: VmLimits
     # the VM whose stdio MCP server runs in this one
     parent: VmParent
     # OCI image that is its root file system; absent: the profile's own
@@ -759,6 +792,21 @@ class VmCreateDevcontainer(_VmCreateDevcontainerRequired, total=False):
     commands: list[VmCreateDevcontainerCommandsItem]
     # forwarded when the VM starts
     ports: list[VmCreateDevcontainerPortsItem]
+
+
+class VmCreateLimits(TypedDict, total=False):
+    # processes and threads at the same time
+    processes: int
+    # open files of each process
+    open_files: int
+    # largest file that is written, in MiB
+    file_mb: int
+    # processor time, in percent of one processor
+    cpu_percent: int
+    # rate of its disk, reads and writes together, in MiB/s
+    disk_mb_per_s: int
+    # rate of its network, both directions together, in MiB/s
+    network_mb_per_s: int
 
 
 class _VmCreateProjectItemRequired(TypedDict):
@@ -822,12 +870,16 @@ class VmCreate(_VmCreateKeywords, total=False):
     agent: str
     # settings of a devcontainer.json for programs; a copy has its source's
     devcontainer: VmCreateDevcontainer
+    # limits of the VM and of its programs, at most its profile's; a copy has its source's
+    limits: VmCreateLimits
     # labels of the only keys that it uses, by provider; default: of each provider the one added last
     credentials: dict[str, str]
     # rules of the folder's project file, which can only take away; a copy has its source's
     project: list[VmCreateProjectItem]
     # limits of its session, beside its profile's; a copy has its source's
     budget: VmCreateBudget
+    # longest wait for room, where the limits of VMs or of their memory are reached; default 0
+    queue_secs: int
     # folders of this host that it will work on: the rules of their project files hold, and corp's word about them
     folders: list[VmCreateFoldersItem]
 

@@ -878,6 +878,15 @@ export interface components {
             env?: {
                 [key: string]: string;
             };
+            /** @description limits of this program, at most its VM's */
+            limits?: {
+                /** @description processes and threads at the same time */
+                processes?: number;
+                /** @description open files of each process */
+                open_files?: number;
+                /** @description largest file that is written, in MiB */
+                file_mb?: number;
+            };
             timeout_secs?: number;
             stdin?: string;
             /**
@@ -894,6 +903,8 @@ export interface components {
             truncated: boolean;
             duration_ms: number;
             event_id: string;
+            /** @description limits that the program has reached; absent: none */
+            limits_reached?: ("processes" | "file_mb")[];
         };
         FileEntry: {
             /** @description relative to the workspace; absolute for other folders of the guest */
@@ -1228,6 +1239,21 @@ export interface components {
             profile_id: string;
             status: components["schemas"]["VmStatus"];
             persistent: boolean;
+            /** @description limits of the VM and of its programs; absent: none */
+            limits?: {
+                /** @description processes and threads at the same time */
+                processes?: number;
+                /** @description open files of each process */
+                open_files?: number;
+                /** @description largest file that is written, in MiB */
+                file_mb?: number;
+                /** @description processor time, in percent of one processor */
+                cpu_percent?: number;
+                /** @description rate of its disk, reads and writes together, in MiB/s */
+                disk_mb_per_s?: number;
+                /** @description rate of its network, both directions together, in MiB/s */
+                network_mb_per_s?: number;
+            };
             /** @description the VM whose stdio MCP server runs in this one */
             parent?: {
                 /** Format: uuid */
@@ -1337,6 +1363,21 @@ export interface components {
                     label?: string;
                 }[];
             };
+            /** @description limits of the VM and of its programs, at most its profile's; a copy has its source's */
+            limits?: {
+                /** @description processes and threads at the same time */
+                processes?: number;
+                /** @description open files of each process */
+                open_files?: number;
+                /** @description largest file that is written, in MiB */
+                file_mb?: number;
+                /** @description processor time, in percent of one processor */
+                cpu_percent?: number;
+                /** @description rate of its disk, reads and writes together, in MiB/s */
+                disk_mb_per_s?: number;
+                /** @description rate of its network, both directions together, in MiB/s */
+                network_mb_per_s?: number;
+            };
             /** @description labels of the only keys that it uses, by provider; default: of each provider the one added last */
             credentials?: {
                 [key: string]: string;
@@ -1370,6 +1411,8 @@ export interface components {
                  */
                 uncounted?: "block" | "ask" | "allow";
             };
+            /** @description longest wait for room, where the limits of VMs or of their memory are reached; default 0 */
+            queue_secs?: number;
             /** @description folders of this host that it will work on: the rules of their project files hold, and corp's word about them */
             folders?: {
                 dir: string;
