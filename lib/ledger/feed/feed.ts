@@ -7,9 +7,10 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import { LedgerTail, readEvents, readHeads } from "../read/mod.ts";
 import { asSbxError } from "../../base/error/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
+import { RecordCopier } from "./copy.ts";
 import { BATCH_TRIES, Faults, SetAside } from "./fault.ts";
 import type { FeedContext } from "./json.ts";
-import { type FeedRecord, feedRecordOf, passes } from "./record.ts";
+import type { FeedRecord } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
 import { type SinkTrial, trySink } from "./trial.ts";
 
@@ -75,6 +76,32 @@ export interface FeedStanding extends FeedStatus {
   last_failure: { at_unix_ms: number; message: string } | null;
 }
 
+/** Longest range of ends of which each is remembered, one `byte` each. */
+const ENDS_MAX = 1024 * 1024;
+
+/** Ends of a range that were read with their events. */
+class EndsRead {
+  readonly #from: number;
+  readonly #to: number;
+  readonly #read: Uint8Array;
+
+  constructor(from: number, to: number) {
+    this.#from = from;
+    this.#to = to;
+    this.#read = new Uint8Array(to - from > ENDS_MAX ? 0 : to - from);
+  }
+
+  add(number: number): void {
+    this.#read[number - this.#from - 1] = 1;
+  }
+
+  /** Number of the last end of the range that was not read, or of the one before the range. */
+  lastUnread(): number {
+    if (this.#read.length === 0) return this.#to;
+    return this.#from + this.#read.lastIndexOf(0) + 1;
+  }
+}
+
 export class Feed {
   readonly #options: FeedOptions;
   readonly #abort = new AbortController();
@@ -88,6 +115,11 @@ export class Feed {
   /** sessions of which the receiver failed on a batch */
   readonly #faults = new Map<string, Faults>();
   readonly #setAside: SetAside;
+  readonly #copier: RecordCopier;
+  /** ledgers of running sessions */
+  readonly #open = new Map<string, { ledger: LedgerTail; inode: number | null }>();
+  /** session whose rows are being sent */
+  #sending: string | undefined;
   #deliveries = 0;
   #sent = 0;
   #refused = 0;
@@ -104,6 +136,7 @@ export class Feed {
   constructor(options: FeedOptions) {
     this.#options = options;
     this.#setAside = new SetAside(options.dir);
+    this.#copier = new RecordCopier(options.sink);
   }
 
   status(): FeedStatus {
@@ -141,7 +174,7 @@ export class Feed {
       if (this.#done.has(id) && !running || now < (this.#damaged.get(id)?.notBefore ?? 0)) continue;
       this.#done.delete(id);
       try {
-        await this.#send(id);
+        await this.#send(id, running);
       } catch (error) {
         if (this.#abort.signal.aborted) return;
         this.#failed.delete(id);
@@ -202,6 +235,7 @@ export class Feed {
 
   /** Forgets the place in a record that goes: one that stays would be sent again. */
   async forget(sessionId: string): Promise<void> {
+    this.#close(sessionId);
     this.#held.delete(sessionId);
     this.#lags.delete(sessionId);
     this.#done.delete(sessionId);
@@ -213,6 +247,7 @@ export class Feed {
 
   close(): void {
     this.#abort.abort();
+    for (const id of this.#open.keys()) this.#close(id);
   }
 
   /** Counts now: a round that fails ends before it has seen each session. */
@@ -249,19 +284,35 @@ export class Feed {
     return trySink(sink, (records) => sender.send(records, this.#abort.signal));
   }
 
-  async #send(id: string): Promise<void> {
+  async #send(id: string, running: boolean): Promise<void> {
     const path = this.#options.ledgerOf(id);
-    if (!await Deno.lstat(path).then(() => true, () => false)) return;
-    const ledger = await LedgerTail.open(path);
+    const file = await Deno.lstat(path).catch(() => undefined);
+    if (this.#open.get(id)?.inode !== file?.ino) this.#close(id);
+    if (!file) return;
+    const ledger = this.#open.get(id)?.ledger ?? await LedgerTail.open(path);
+    if (running) this.#open.set(id, { ledger, inode: file.ino });
+    else this.#open.delete(id);
+    this.#sending = id;
+    let isSent = false;
     try {
       await this.#sendRows(id, ledger);
+      isSent = true;
     } finally {
-      ledger.close();
+      this.#sending = undefined;
+      // Opening it in each round would cost as much as sending a hundred events.
+      if (!isSent || this.#abort.signal.aborted) this.#open.delete(id);
+      if (!this.#open.has(id)) ledger.close();
     }
   }
 
+  /** Closes the ledger of a session; one that is being read is closed after that. */
+  #close(id: string): void {
+    if (id !== this.#sending) this.#open.get(id)?.ledger.close();
+    this.#open.delete(id);
+  }
+
   async #sendRows(id: string, ledger: LedgerTail): Promise<void> {
-    const { sink, sender, contextOf } = this.#options;
+    const { sender, contextOf } = this.#options;
     // The ends that are there now: an event that is read later has its own with it.
     const heads = await ledger.lengths();
     let cursor = await this.#cursor(id, heads);
@@ -269,27 +320,41 @@ export class Feed {
     this.#lags.set(id, heads.events - cursor.events);
     if (heads.events === cursor.events && heads.outcomes === cursor.outcomes) return;
     const context = await contextOf(id);
+    const recordOf = this.#copier.pass(context);
+    const ends = new EndsRead(cursor.outcomes, heads.outcomes);
+    // Also after a batch that failed.
+    this.#copier.release();
     while (cursor.events < heads.events) {
       const records: FeedRecord[] = [];
       let last = cursor.events;
       await ledger.events(cursor.events, sender.batch, (event) => {
-        last = event.common.sequence;
-        if (passes(event, sink)) records.push(feedRecordOf(event, sink, context));
+        last = event.sequence;
+        if (event.outcome) ends.add(event.outcome.number);
+        const record = recordOf(event);
+        if (record) records.push(record);
       });
       if (last === cursor.events) break;
       await this.#deliverOf(id, records);
+      this.#copier.release();
       cursor = { ...cursor, events: last };
       await this.#move(id, cursor);
       this.#lags.set(id, Math.max(0, heads.events - cursor.events));
     }
-    while (cursor.outcomes < heads.outcomes) {
-      const range = { from: cursor.outcomes, to: heads.outcomes, last: before, limit: sender.batch };
-      const { events, end } = await ledger.ended(range);
-      const records = events.filter((event) => passes(event, sink));
-      await this.#deliverOf(id, records.map((event) => feedRecordOf(event, sink, context, true)));
+    const updateOf = this.#copier.pass(context, true);
+    // An end whose event was read with it needs no query, which costs as much as the reading.
+    for (const to = ends.lastUnread(); cursor.outcomes < to;) {
+      const range = { from: cursor.outcomes, to, last: before, limit: sender.batch };
+      const records: FeedRecord[] = [];
+      const end = await ledger.ended(range, (event) => {
+        const record = updateOf(event);
+        if (record) records.push(record);
+      });
+      await this.#deliverOf(id, records);
+      this.#copier.release();
       cursor = { ...cursor, outcomes: end };
       await this.#move(id, cursor);
     }
+    if (cursor.outcomes < heads.outcomes) await this.#move(id, { ...cursor, outcomes: heads.outcomes });
   }
 
   /** Delivers records of a session, by their parts after the receiver has failed on them for some time. */

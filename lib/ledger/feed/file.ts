@@ -2,7 +2,7 @@
 import { fileURLToPath } from "node:url";
 import { AuditSender } from "../sink/mod.ts";
 import type { FeedSender } from "./feed.ts";
-import type { FeedRecord } from "./record.ts";
+import { type FeedRecord, joinBytes } from "./record.ts";
 
 /** Events of one write, which is on the disk before the next: 8 MB at most. */
 const BATCH = 1000;
@@ -10,12 +10,16 @@ const BATCH = 1000;
 export class FileSender implements FeedSender {
   readonly batch = BATCH;
   readonly #file: AuditSender;
+  /** memory of the longest write: new memory would cost as much as writing */
+  #space = new Uint8Array(0);
 
   constructor(url: string, maxBytes?: number) {
     this.#file = new AuditSender({ path: fileURLToPath(url), ...(maxBytes !== undefined && { maxBytes }) });
   }
 
   send(records: readonly FeedRecord[]): Promise<number> {
-    return this.#file.append(records.map(({ json }) => json));
+    const lines = joinBytes(records.flatMap(({ json }) => [json, "\n"]), this.#space);
+    if (lines.length > this.#space.length) this.#space = lines;
+    return this.#file.append(lines);
   }
 }

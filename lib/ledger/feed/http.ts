@@ -2,7 +2,8 @@
 import { parseJson } from "../../base/json/mod.ts";
 import { DeliveryError, HttpReceiver } from "../sink/mod.ts";
 import type { FeedSender } from "./feed.ts";
-import type { FeedRecord } from "./record.ts";
+import { asciiJson } from "./json.ts";
+import { type FeedRecord, joinBytes } from "./record.ts";
 
 /** Records of a request. */
 const BATCH = 200;
@@ -29,15 +30,16 @@ export class HecSender implements FeedSender {
   }
 
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
-    const lines = records.map(({ time, host, event_type, session_id, sequence, json }) => {
+    const lines = records.flatMap(({ time, host, event_type, session_id, sequence, json }, at) => {
       const fields = { event_type, session_id, sequence };
-      return withMember(
+      const event = withMember(
         { time: time / 1000, host, source: "sbx", sourcetype: "sbx:ocsf", fields },
         "event",
         json,
       );
+      return at === 0 ? event : ["\n", ...event];
     });
-    await this.#receiver.post(lines.join("\n"), {}, signal);
+    await this.#receiver.post(joinBytes(lines), {}, signal);
     return 0;
   }
 }
@@ -59,21 +61,26 @@ export class ElasticSender implements FeedSender {
   async send(records: readonly FeedRecord[], signal: AbortSignal): Promise<number> {
     const lines = records.flatMap(({ time, session_id, sequence, decision, is_update, json }) => [
       // The end of an event that was sent before is a document of its own.
-      JSON.stringify({ create: { _id: idOf(session_id, sequence, is_update) } }),
-      withMember(
+      `${asciiJson({ create: { _id: idOf(session_id, sequence, is_update) } })}\n`,
+      ...withMember(
         { "@timestamp": new Date(time).toISOString(), sbx: { session_id, sequence, decision } },
         "ocsf",
         json,
       ),
+      "\n",
     ]);
     const headers = { "content-type": "application/x-ndjson" };
-    return countRefused(await this.#receiver.post(lines.join("\n") + "\n", headers, signal), records.length);
+    return countRefused(await this.#receiver.post(joinBytes(lines), headers, signal), records.length);
   }
 }
 
-/** JSON of an object that is not empty, with one member more that is JSON already. */
-function withMember(object: Record<string, unknown>, name: string, json: string): string {
-  return `${JSON.stringify(object).slice(0, -1)},"${name}":${json}}`;
+/** JSON of an object that is not empty, and one member more that is JSON already. */
+function withMember(
+  object: Record<string, unknown>,
+  name: string,
+  json: Uint8Array,
+): (string | Uint8Array)[] {
+  return [`${asciiJson(object).slice(0, -1)},"${name}":`, json, "}"];
 }
 
 function idOf(session: string, sequence: number, isUpdate: boolean): string {

@@ -93,6 +93,9 @@ const actors = new Kept<string>();
 const subjects = new Kept<{ objects: string; unmapped: string }>();
 const sessions = new Kept<{ device: string; unmapped: string }>();
 
+/** Member of a record without its subject, whose length was too much. */
+export const CUT_MARK = '"sbx.is_cut":true';
+
 /** Members of an object as JSON, each after a comma. */
 function members(fields: Fields): string {
   const json = asciiJson(fields);
@@ -112,7 +115,7 @@ export function ocsfJson(parts: FeedParts, host: string, decision: string | unde
     (parts.is_update ? ',"sbx.is_update":true' : "") +
     (error === undefined ? "" : `,"sbx.error":${asciiJson(error)}`);
   const whole = `${bare}${subject.unmapped}}}`;
-  return whole.length <= max ? whole : `${bare},"sbx.is_cut":true}}`;
+  return whole.length <= max ? whole : `${bare},${CUT_MARK}}}`;
 }
 
 function classOf({ family, subject }: FeedParts): string {

@@ -4,12 +4,12 @@ import { deviceName } from "../../base/user/mod.ts";
 import { type EventFamily, familyOf } from "../../event/mod.ts";
 import { partsOf } from "../sink/mod.ts";
 import type { LedgerEvent } from "../read/mod.ts";
-import { asciiJson, type FeedContext, type FeedParts, ocsfJson } from "./json.ts";
+import { asciiJson, CUT_MARK, type FeedContext, type FeedParts, ocsfJson } from "./json.ts";
 import type { FeedSink } from "./schema.ts";
 
 /** Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes. */
 const FIELD_MAX = 1024;
-const RECORD_MAX = 7680;
+export const RECORD_MAX = 7680;
 /** Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are. */
 const SHORT_FIELD_MAX = 128;
 
@@ -28,10 +28,37 @@ export interface FeedRecord {
   decision?: string;
   host: string;
   /** the event in its class of OCSF, as JSON in printable ASCII */
-  json: string;
+  json: Uint8Array<ArrayBuffer>;
   is_update: boolean;
   /** for the form otlp: other records would keep them in memory for nothing */
   parts?: FeedParts;
+}
+
+/** Record whose JSON is text yet. */
+export type TextRecord = Omit<FeedRecord, "json"> & { json: string };
+
+const encoder = new TextEncoder();
+
+export function encodeRecord(record: TextRecord): FeedRecord {
+  return { ...record, json: encoder.encode(record.json) };
+}
+
+/** Bytes of texts in ASCII and of bytes. @param space memory for them, if it is enough */
+export function joinBytes(
+  parts: readonly (string | Uint8Array)[],
+  space?: Uint8Array<ArrayBuffer>,
+): Uint8Array<ArrayBuffer> {
+  let length = 0;
+  for (const part of parts) length += part.length;
+  const joined = space && space.length >= length ? space.subarray(0, length) : new Uint8Array(length);
+  let at = 0;
+  for (const part of parts) {
+    if (typeof part !== "string") {
+      joined.set(part, at);
+      at += part.length;
+    } else for (let unit = 0; unit < part.length; unit++) joined[at++] = part.charCodeAt(unit);
+  }
+  return joined;
 }
 
 /** Record for a form that is not OCSF: with its parts, redacted as the JSON is. */
@@ -43,13 +70,24 @@ export function passes(event: LedgerEvent, { families, decisions }: FeedSink): b
   return !decisions || (event.decision !== undefined && (decisions as string[]).includes(event.decision));
 }
 
+/** Builds the record of an event; `undefined` if its length makes it lose anything. */
+export function wholeRecordOf(
+  event: LedgerEvent,
+  sink: FeedSink,
+  context: FeedContext,
+  isUpdate: boolean,
+): TextRecord | undefined {
+  const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
+  return record.json.length <= RECORD_MAX && !record.json.includes(CUT_MARK) ? record : undefined;
+}
+
 /** Builds the record of an event. @param isUpdate it was sent before its end was known */
 export function feedRecordOf(
   event: LedgerEvent,
   sink: FeedSink,
   context: FeedContext = {},
   isUpdate = false,
-): FeedRecord {
+): TextRecord {
   const record = buildRecord(event, sink, context, isUpdate, FIELD_MAX);
   // A receiver would cut it, and the rest is no JSON.
   return record.json.length <= RECORD_MAX
@@ -63,7 +101,7 @@ function buildRecord(
   { vm_name, made_by }: FeedContext,
   isUpdate: boolean,
   fieldMax: number,
-): FeedRecord {
+): TextRecord {
   const { decision } = event;
   const family = familyOf(event.common.event_type);
   const redactions = redactionsOf(sink, family);

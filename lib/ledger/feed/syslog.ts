@@ -2,13 +2,15 @@
 import { timeLimit } from "../../base/time/mod.ts";
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { DeliveryError, tlsProblem } from "../sink/mod.ts";
-import type { FeedRecord } from "./record.ts";
+import { type FeedRecord, joinBytes } from "./record.ts";
 import type { FeedSender } from "./feed.ts";
 
 /** Port of RFC 5425. */
 const PORT = 6514;
 /** Longest time for one batch, in `ms`, with the receiver's answer to its end. */
 const BATCH_MS = timeLimit(20_000);
+/** Most `bytes` of one write: a receiver that ends the connection is noticed between two. */
+const WRITE_MAX = 64 * 1024;
 /** Facility "log audit", and severities. */
 const FACILITY = 13;
 const [WARNING, INFORMATIONAL] = [4, 6];
@@ -18,8 +20,8 @@ export function syslogFrame(record: FeedRecord): Uint8Array {
   const priority = FACILITY * 8 + (record.decision === "block" ? WARNING : INFORMATIONAL);
   const time = new Date(record.time).toISOString();
   const host = record.host.replace(/[^\x21-\x7e]/g, "-").slice(0, 255) || "-";
-  const message = `<${priority}>1 ${time} ${host} sbx - ${record.event_type} - ${record.json}`;
-  return new TextEncoder().encode(`${message.length} ${message}`);
+  const header = `<${priority}>1 ${time} ${host} sbx - ${record.event_type} - `;
+  return joinBytes([`${header.length + record.json.length} ${header}`, record.json]);
 }
 
 /**
@@ -90,10 +92,8 @@ async function sendAll(tls: Deno.TlsConn, records: readonly FeedRecord[]): Promi
   let hasEnded = false;
   const end = readEnd(tls).finally(() => hasEnded = true);
   end.catch(ignore("awaited below, unless writing fails"));
-  for (const record of records) {
-    const frame = syslogFrame(record);
-    for (let at = 0; at < frame.length;) at += await tls.write(frame.subarray(at));
-  }
+  const frames = joinBytes(records.map(syslogFrame));
+  for (let at = 0; at < frames.length;) at += await tls.write(frames.subarray(at, at + WRITE_MAX));
   if (hasEnded) {
     await end;
     throw new Error("it ended the connection before it had all messages");

@@ -1,7 +1,7 @@
 /** A test event for a sink: an administrator sees whether it arrives before one is needed. */
 import type { LedgerEvent } from "../read/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
-import { type FeedRecord, feedRecordOf } from "./record.ts";
+import { encodeRecord, type FeedRecord, feedRecordOf } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
 
 /** Answer of a sink to a test event. */
@@ -38,7 +38,7 @@ export async function trySink(
     };
   };
   try {
-    const refused = await send([feedRecordOf(event, sink)]);
+    const refused = await send([encodeRecord(feedRecordOf(event, sink))]);
     return answer(refused > 0 ? "it answered that it refused the event" : undefined);
   } catch (error) {
     if (error instanceof DeliveryError) return answer(error.message);

@@ -19,7 +19,7 @@ export const PAGE_EVENTS_MAX = 1000;
 /** Characters of JSON after which a page ends early: a guest can create events of a megabyte. */
 export const PAGE_CHARS = 16 * 1024 * 1024;
 /** Rows read at a time. */
-const READ_ROWS = 50;
+export const READ_ROWS = 50;
 
 /**
  * Rows that one statement passes over, so that a condition that hardly any event meets blocks no other
@@ -173,35 +173,6 @@ async function lastUpTo(client: Client, end: number): Promise<number | undefined
   return row.last === null ? undefined : Number(row.last);
 }
 
-/** Range of ends, and the events that they may be of. */
-export interface EndedRange {
-  /** number of the last outcome before, and of the last one that is read */
-  from: number;
-  to: number;
-  /** sequence of the last event */
-  last: number;
-  limit: number;
-}
-
-/** Reads events up to `last` whose first end is one of the outcomes after `from` up to `to`, in the order of their ends. */
-export async function selectEnded(
-  client: Client,
-  { from, to, last, limit }: EndedRange,
-): Promise<{ events: LedgerEvent[]; end: number }> {
-  const rows = await selectPage(
-    client,
-    [...LIST_COLUMNS, "number"],
-    // From the ends: a join that begins with the events reads all of them.
-    `FROM outcomes CROSS JOIN entries ON entries.event_id = outcomes.event_id
-      WHERE number > ?1 AND number <= ?2 AND entries.sequence <= ?3 AND number =
-        (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)
-      ORDER BY number LIMIT ?4`,
-    [from, to, last, limit],
-  );
-  const end = rows.length === limit ? Number(rows.at(-1)!.number) : to;
-  return { events: rows.map(toLedgerEvent), end };
-}
-
 /** The sequence before which the events after `end` begin; `undefined` without any. */
 async function lastBefore(client: Client, end: number): Promise<number | undefined> {
   const sql = "SELECT min(sequence) - 1 AS last FROM entries WHERE sequence > ?";
@@ -209,7 +180,8 @@ async function lastBefore(client: Client, end: number): Promise<number | undefin
   return row.last === null ? undefined : Number(row.last);
 }
 
-const LIST_COLUMNS = ["entries.sequence", "event", "entries.decision", "rule_id", "outcome"];
+/** Columns of {@linkcode toLedgerEvent}. */
+export const LIST_COLUMNS = ["entries.sequence", "event", "entries.decision", "rule_id", "outcome"];
 
 /** Reads one event with its decision record and its findings. @throws {SbxError} `event.not_found` */
 export function readWhy(path: string, eventId: string): Promise<{

@@ -19,6 +19,7 @@ export {
   toLedgerEvent,
 } from "./events.ts";
 export { LedgerTail } from "./tail.ts";
+export { type EventText, ledgerEventOf } from "./texts.ts";
 export { countEvents, type EventCount } from "./counts.ts";
 export { readApprovals, readSentLater } from "./answers.ts";
 export {

@@ -140,6 +140,13 @@ function nameOf(column: string): string {
   return column.slice(column.indexOf(".") + 1);
 }
 
+/** Fields of rows, one after the other in one text. */
+export interface TextPage {
+  text: string;
+  /** characters of each field, row by row; -1: NULL */
+  lengths: number[];
+}
+
 /**
  * As {@linkcode selectText}, for many rows: they pass the database's library as two values, since taking a value from it costs more
  * than hashing an event.
@@ -150,32 +157,45 @@ export async function selectPage(
   rest: string,
   args: SqlValue[] = [],
 ): Promise<TextRow[]> {
-  const lengths = columns.map((column) => `coalesce(octet_length(${column}), -1)`).join(", ");
-  const { rows: [page] } = await client.execute({
-    sql:
-      `SELECT CAST(group_concat(lengths, ',') AS BLOB) AS lengths, CAST(group_concat(bytes, '') AS BLOB) AS bytes
-            FROM (SELECT concat_ws(',', ${lengths}) AS lengths, concat(${
-        columns.join(", ")
-      }) AS bytes ${rest})`,
-    args,
-  });
-  if (page.lengths === null) return [];
-  const fields = fieldsOf(
-    numbersOf(page.lengths as Uint8Array),
-    page.bytes as Uint8Array,
-  );
-  // A database whose lengths are not those of its bytes is damaged, or written in another encoding.
-  if (!fields) return await selectText(client, columns, rest, args);
+  const page = await selectTexts(client, columns, rest, args);
   const names = columns.map(nameOf);
   // Copies of one row share its shape, and filling them is four times as fast as adding their columns.
   const empty: TextRow = Object.fromEntries(names.map((name) => [name, null]));
   const rows: TextRow[] = [];
-  for (let at = 0; at < fields.length; at += names.length) {
+  let from = 0;
+  for (let at = 0; at < page.lengths.length; at += names.length) {
     const row = { ...empty };
-    for (let column = 0; column < names.length; column++) row[names[column]] = fields[at + column];
+    for (let column = 0; column < names.length; column++) {
+      const length = page.lengths[at + column];
+      if (length >= 0) row[names[column]] = page.text.slice(from, from += length);
+    }
     rows.push(row);
   }
   return rows;
+}
+
+/** As {@linkcode selectPage}, in one text. */
+export async function selectTexts(
+  client: Client,
+  columns: readonly string[],
+  rest: string,
+  args: SqlValue[] = [],
+): Promise<TextPage> {
+  const sizes = columns.map((column) => `coalesce(octet_length(${column}), -1)`).join(", ");
+  const { rows: [page] } = await client.execute({
+    sql:
+      `SELECT CAST(group_concat(lengths, ',') AS BLOB) AS lengths, CAST(group_concat(bytes, '') AS BLOB) AS bytes
+            FROM (SELECT concat_ws(',', ${sizes}) AS lengths, concat(${
+        columns.join(", ")
+      }) AS bytes ${rest})`,
+    args,
+  });
+  if (page.lengths === null) return { text: "", lengths: [] };
+  const decoded = decode(numbersOf(page.lengths as Uint8Array), page.bytes as Uint8Array);
+  if (decoded) return decoded;
+  // A database whose lengths are not those of its bytes is damaged, or written in another encoding.
+  const fields = (await selectText(client, columns, rest, args)).flatMap((row) => Object.values(row));
+  return { text: fields.join(""), lengths: fields.map((field) => field?.length ?? -1) };
 }
 
 const [COMMA, MINUS, ZERO] = [44, 45, 48];
@@ -197,23 +217,23 @@ function numbersOf(text: Uint8Array): number[] {
   return numbers;
 }
 
-/** Cuts text at lengths in `bytes`; -1 is NULL. @returns `undefined`: it has another length */
-function fieldsOf(lengths: readonly number[], bytes: Uint8Array): (string | null)[] | undefined {
+/** Decodes fields of lengths in `bytes`. @returns `undefined`: they have another length */
+function decode(lengths: number[], bytes: Uint8Array): TextPage | undefined {
   let total = 0;
   for (const length of lengths) if (length > 0) total += length;
   if (total !== bytes.length) return undefined;
   const text = decoder.decode(bytes);
   // No byte is more than one character of a string: as many of them as bytes are one for each.
-  const isAligned = text.length === bytes.length;
-  const fields: (string | null)[] = [];
+  if (text.length === bytes.length) return { text, lengths };
+  const fields: string[] = [];
   let from = 0;
-  for (const length of lengths) {
-    const end = from + Math.max(length, 0);
-    if (length < 0) fields.push(null);
-    else fields.push(isAligned ? text.slice(from, end) : decoder.decode(bytes.subarray(from, end)));
-    from = end;
-  }
-  return fields;
+  const inCharacters = lengths.map((length) => {
+    if (length < 0) return length;
+    const field = decoder.decode(bytes.subarray(from, from += length));
+    fields.push(field);
+    return field.length;
+  });
+  return { text: fields.join(""), lengths: inCharacters };
 }
 
 /** Parses JSON of a column that may be damaged. */

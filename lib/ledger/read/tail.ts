@@ -1,8 +1,8 @@
 /** A ledger that stays open while the rows after a position are read, page by page. */
 import type { Client } from "../database.ts";
-import { type EndedRange, type LedgerEvent, selectEnded, selectEvents } from "./events.ts";
 import { openLedger, readError } from "./open.ts";
 import { type ChainLengths, lengthsOf } from "./rows.ts";
+import { type EndedRange, type EventText, selectEndedTexts, selectEventTexts } from "./texts.ts";
 
 /** Opening a ledger for each page would cost as much as reading 500 of its rows. */
 export class LedgerTail {
@@ -28,14 +28,14 @@ export class LedgerTail {
     return this.#read(lengthsOf);
   }
 
-  /** Reads events, oldest first, and passes each one on. @param after sequence of the last one before */
-  async events(after: number, limit: number, visit: (event: LedgerEvent) => void): Promise<void> {
-    await this.#read((client) => selectEvents(client, { cursor: String(after), limit }, visit));
+  /** Reads the texts of events, oldest first, and passes each one on. @param after sequence of the last one before */
+  async events(after: number, limit: number, visit: (event: EventText) => void): Promise<void> {
+    await this.#read((client) => selectEventTexts(client, after, limit, visit));
   }
 
-  /** Reads events whose first end is in a range. @returns with the number of the last outcome that was read */
-  ended(range: EndedRange): Promise<{ events: LedgerEvent[]; end: number }> {
-    return this.#read((client) => selectEnded(client, range));
+  /** Reads the texts of events whose first end is in a range, and passes each one on. @returns number of the last outcome that was read */
+  ended(range: EndedRange, visit: (event: EventText) => void): Promise<number> {
+    return this.#read((client) => selectEndedTexts(client, range, visit));
   }
 
   close(): void {

@@ -27,13 +27,13 @@ export class AuditSender implements Sender {
   constructor(readonly options: AuditOptions) {}
 
   send(records: readonly FindingRecord[]): Promise<number> {
-    return this.append(records.map(lineOf));
+    return this.append(new TextEncoder().encode(records.map((record) => `${lineOf(record)}\n`).join("")));
   }
 
   /** Appends lines. @returns 0: a file rejects none @throws {DeliveryError} */
-  async append(lines: readonly string[]): Promise<number> {
+  async append(lines: Uint8Array): Promise<number> {
     try {
-      await this.#append(lines.map((line) => `${line}\n`).join(""));
+      await this.#append(lines);
     } catch (error) {
       if (error instanceof DeliveryError) throw error;
       throw new DeliveryError(asSbxError(error, `writing ${this.options.path}`).message);
@@ -41,9 +41,8 @@ export class AuditSender implements Sender {
     return 0;
   }
 
-  async #append(text: string): Promise<void> {
+  async #append(bytes: Uint8Array): Promise<void> {
     const { path, maxBytes = AUDIT_BYTES } = this.options;
-    const bytes = new TextEncoder().encode(text);
     await requireOwnFolder(dirname(path));
     const size = await Deno.lstat(path).then(({ size }) => size, () => 0);
     if (size > 0 && size + bytes.length > maxBytes) await this.#rotate();

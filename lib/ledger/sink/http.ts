@@ -32,7 +32,7 @@ export class HttpReceiver {
   }
 
   /**
-   * Posts JSON; a text is sent as it is. 2xx is success; 400, 413, 415 and 422 reject the body for good; anything else is retried, also a wrong
+   * Posts JSON; bytes are sent as they are. 2xx is success; 400, 413, 415 and 422 reject the body for good; anything else is retried, also a wrong
    * address or password, because it can be corrected.
    *
    * @returns the beginning of the response body
@@ -53,7 +53,7 @@ export class HttpReceiver {
           ...headers,
           ...(authorization && { authorization }),
         },
-        body: typeof body === "string" ? body : JSON.stringify(body),
+        body: body instanceof Uint8Array ? body as Uint8Array<ArrayBuffer> : JSON.stringify(body),
         // A redirect would lead to a receiver that is not configured.
         redirect: "manual",
         signal: AbortSignal.any([signal, deadline]),

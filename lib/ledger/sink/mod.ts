@@ -5,5 +5,12 @@ export { actorOf, controlOf, OCSF_VERSION } from "./ocsf.ts";
 export { evidenceOf } from "./ocsf_evidence.ts";
 export { conventionsOf, otlpResource, toAttributes } from "./otlp.ts";
 export { FindingSinks, type SinksOptions, type SinkStatus } from "./sinks.ts";
-export { DeliveryError, type Maker, partsOf, type RecordContext, type RecordState } from "./record.ts";
+export {
+  DeliveryError,
+  EXPORTED_FIELDS,
+  type Maker,
+  partsOf,
+  type RecordContext,
+  type RecordState,
+} from "./record.ts";
 export { WEBHOOK_FORMS, type WebhookOptions } from "./webhook.ts";

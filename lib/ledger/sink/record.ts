@@ -43,7 +43,7 @@ export interface FindingRecord {
 }
 
 /** Fields of each family that may leave the machine. */
-const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
+export const EXPORTED_FIELDS: Record<EventFamily, string[]> = {
   http: ["method", "scheme", "host", "port", "path", "path_class", "bytes", "status", "address"],
   dns: ["qname", "qtype", "transport", "rcode", "answers"],
   sign: ["kind", "format", "signer", "own", "object", "digest", "bytes"],

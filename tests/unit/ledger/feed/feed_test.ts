@@ -258,3 +258,20 @@ Deno.test("a sink of corp.toml with a wrong address, an unknown key or a secret 
   const twice = CorpFile.safeParse({ sinks: [sink, sink] });
   assertStringIncludes(twice.error!.message, "names another sink already");
 });
+
+Deno.test("a ledger that another file has replaced is opened again", () =>
+  withLedgerPath(async (path) => {
+    const feed = feedOf(path, sinkOf({ form: "file", url: `file://${path}.events.jsonl` }));
+    const write = async (events: number) => {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (let at = 0; at < events; at++) ledger.append({ event: execEvent() });
+    };
+    await write(1);
+    await run(feed);
+    assertEquals(feed.status().sent, 1);
+    await Deno.rename(path, `${path}.before`);
+    await write(3);
+    await run(feed);
+    assertEquals(feed.status().sent, 3);
+    feed.close();
+  }));
