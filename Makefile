@@ -171,7 +171,7 @@ deb: setup ## the Debian package in dist/; ARCH=arm64
 	  $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))
 
 # The same for other distributions: an rpm, a tarball with its installer, PKGBUILD and sbx.nix, which get the tarball from URL.
-packages: setup ## the Debian package, an rpm, a tarball, PKGBUILD and sbx.nix in dist/
+packages: setup ## .deb, rpm, tarball, PKGBUILD and sbx.nix in dist/
 	@$(DENO) run -A --quiet --cached-only scripts/deb.ts --out "$(OUT)" --others $(if $(URL),--url "$(URL)") \
 	  $(if $(ARCH),--arch $(ARCH)) $(if $(BUILD_VERSION),--version "$(BUILD_VERSION)") \
 	  $(if $(PROGRAM),--program "$(PROGRAM)") $(if $(RUNTIME),--runtime $(RUNTIME))

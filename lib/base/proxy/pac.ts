@@ -8,7 +8,6 @@ import { lookup } from "node:dns/promises";
 import { SbxError } from "../error/mod.ts";
 import { directClient } from "./direct.ts";
 import { timeLimit } from "../time/mod.ts";
-import type { Sought } from "./settings.ts";
 
 /** Largest file, in `bytes` (docs/design/contracts/14-limits.md §14). */
 const FILE_MAX = 1024 * 1024;
@@ -20,6 +19,15 @@ const MEMORY_MB = 32;
 const NAMES_MAX = 16, WAYS_MAX = 8, ANSWER_MAX = 2048;
 /** How long an answer and the file are used, in `ms`; answers that are kept. */
 const ANSWER_LIFE_MS = 60_000, FILE_LIFE_MS = 30 * 60_000, ANSWERS_MAX = 1000;
+
+/** An address whose way a PAC file decides on. */
+export interface Sought {
+  scheme: string;
+  host: string;
+  port: number;
+  /** of the host, where policy decided on one */
+  address?: string;
+}
 
 /** Names of ways in PAC, and as URLs. */
 const WAYS: Record<string, string> = {
@@ -114,7 +122,7 @@ export class PacFile {
         return await Deno.readTextFile(this.#url);
       }
       using client = directClient(caCerts);
-      // The page sees this file by its types, without those of Deno.
+      // The page's check of types reads this file too, and has none for Deno's `client`.
       const response = await fetch(this.#url, { client, signal } as RequestInit);
       if (!response.ok || !response.body) throw new Deno.errors.NotFound(`status ${response.status}`);
       const decoder = new TextDecoder();

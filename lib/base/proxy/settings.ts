@@ -7,7 +7,7 @@ import { SbxError } from "../error/mod.ts";
 import { accessProblem } from "../home/mod.ts";
 import { limitedOutput } from "../spawn/mod.ts";
 import { timeLimit } from "../time/mod.ts";
-import { PacFile } from "./pac.ts";
+import { PacFile, type Sought } from "./pac.ts";
 import { systemProxy } from "./system.ts";
 import { log } from "../log/mod.ts";
 import { canonicalHost, isAddress, isInCidr, parseCidr } from "../address/mod.ts";
@@ -46,15 +46,6 @@ export type Way = Proxy | undefined;
 
 /** Value of `proxy-authorization` for a proxy, new for each connection. */
 export type ProxyLogin = (proxy: Proxy) => Promise<string>;
-
-/** An address whose way a PAC file decides on. */
-export interface Sought {
-  scheme: string;
-  host: string;
-  port: number;
-  /** of the host, where policy decided on one */
-  address?: string;
-}
 
 /** Proxies of this host. */
 export interface Proxies {

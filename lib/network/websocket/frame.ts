@@ -138,7 +138,7 @@ export class FrameReader {
   readonly #inflater?: Inflater;
   /** the unfinished message is compressed */
   #isCompressed = false;
-  /** parts of a compressed piece: the next one, and what is left to inflate */
+  /** parts of a compressed piece: the next one, and the bytes not inflated yet */
   #inflated?: { part: Uint8Array; rest: AsyncGenerator<Uint8Array, void>; isLast: boolean };
 
   /** @param deflate agreed on with the side */

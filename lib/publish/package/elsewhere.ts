@@ -78,7 +78,7 @@ function specOf(deb: Deb, files: readonly PackageFile[], tree: string): string {
       : "";
     return `${mark}/${path}`;
   });
-  return `# What is in the program is listed in its SBOM, and its libraries come with it.
+  return `# The SBOM lists the contents of the program; its libraries come with it.
 %global debug_package %{nil}
 %global __os_install_post %{nil}
 %global _build_id_links none

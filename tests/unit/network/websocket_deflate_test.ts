@@ -1,4 +1,4 @@
-/** permessage-deflate: what is agreed on with each side, and clients and servers of `ws` through the proxy. */
+/** permessage-deflate: its terms with each side, and clients and servers of `ws` through the proxy. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
