@@ -3,7 +3,7 @@ import { checkToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { isCompatible, isSemVer } from "../../base/semver/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { ProfileOverlay } from "./overlay.ts";
-import { type Packages, ProfileFile, withDocker } from "./schema.ts";
+import { type Packages, ProfileFile, withEngines } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
 export interface Profile extends Omit<ProfileFile, "profiles" | "packages"> {
@@ -42,7 +42,7 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
       { hint: "rename the folder or change the id, so that both are the same" },
     );
   }
-  const packages = withDocker(file.packages);
+  const packages = withEngines(file.packages);
   const { image, assets } = file;
   if (image && (assets !== undefined || packages.apt.length + packages.npm.length > 0)) {
     throw new SbxError(

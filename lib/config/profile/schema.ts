@@ -253,13 +253,21 @@ const DOCKER: Record<Suite, readonly string[]> = {
   trixie: ["docker.io", "docker-buildx", "docker-cli", "docker-compose", "iptables"],
 };
 
-/** `[packages]` of a profile. */
-const ProfilePackages = Packages.extend({ docker: z.boolean().default(false) });
+/** Debian packages of podman: engine, runtime, and the network with its names, by the rules of iptables or nft. */
+const PODMAN = ["podman", "crun", "netavark", "aardvark-dns", "iptables", "nftables"];
 
-/** The packages that a profile names, with Docker's among them. */
-export function withDocker({ docker, ...packages }: z.output<typeof ProfilePackages>): Packages {
-  if (!docker) return packages;
-  return { ...packages, apt: [...new Set([...packages.apt, ...DOCKER[packages.suite]])] };
+/** `[packages]` of a profile. */
+const ProfilePackages = Packages.extend({
+  docker: z.boolean().default(false),
+  podman: z.boolean().default(false),
+});
+
+/** The packages that a profile names, with the ones of its engines among them. */
+export function withEngines(
+  { docker, podman, ...packages }: z.output<typeof ProfilePackages>,
+): Packages {
+  const engines = [...docker ? DOCKER[packages.suite] : [], ...podman ? PODMAN : []];
+  return { ...packages, apt: [...new Set([...packages.apt, ...engines])] };
 }
 
 /** OCI image that is the root file system of a profile's VMs, instead of packages. */

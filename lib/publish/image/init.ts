@@ -10,9 +10,9 @@ import {
   type TraceEvent,
   TRACING,
 } from "../../machine/guest/trace/mod.ts";
-import { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import { COMMANDS_PATH, GUEST_NETWORK, LAYER_PATH, RUNTIMES_PATH } from "../../machine/guest/wire/mod.ts";
 import { FLOOR_READY, PORT_ADDRESS, SCRATCH_OPTIONS, TEMPLATE_READY } from "../../machine/vm/mod.ts";
-import { DOCKER_PATH } from "./docker.ts";
+import { DOCKER_PATH, RUNTIMES } from "./docker.ts";
 import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { HOSTS, MODPROBE_PATH, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
@@ -243,6 +243,29 @@ containers() {
     [ ! -L ./var/lib/$engine ] && mkdir -p $disk/$engine ./var/lib/$engine && mount --bind $disk/$engine ./var/lib/$engine
   done
 }
+# podman and buildah look for their runtimes at fixed paths.
+runtimes() {
+  for p in ./etc/containers ./etc/containers/containers.conf.d; do
+    [ ! -L $p ] || return
+    [ -d $p ] || mkdir $p || return
+  done
+  p=$p/sbx.conf
+  [ -L $p ] || [ ! -e $p ] || [ -f $p ] || return
+  rm -f $p
+  {
+    echo '[engine.runtimes]'
+    chosen=
+    for r in ${RUNTIMES.join(" ")}; do
+      for d in usr/bin usr/sbin usr/local/bin; do
+        [ ! -x ./$d/$r ] || { echo "$r = ['${RUNTIMES_PATH}/$r']"; chosen=$r; break; }
+      done
+    done
+    # Builds take the default by its name, from PATH.
+    [ -z "$chosen" ] || printf "[engine]\\nruntime = '${RUNTIMES_PATH}/%s'\\n" $chosen
+    # Docker's rules drop what they do not know, on podman's bridges too: nft's cannot let it through.
+    [ ! -L ./usr/sbin/iptables ] && [ ! -x ./usr/sbin/iptables ] || printf "[network]\\nfirewall_driver = 'iptables'\\n"
+  } >$p
+}
 docker() {
   while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${DOCKER_PATH}; sleep 1; done
 }
@@ -299,12 +322,14 @@ if [ -n "$sbx_template" ]; then
     disk=/disk
   fi
 fi
-docker= engine=
+docker= podman= engine=
 for p in usr/bin usr/sbin usr/local/bin; do
   [ ! -x ./$p/dockerd ] || docker=yes
-  for m in dockerd containerd podman buildah; do [ ! -x ./$p/$m ] || engine=yes; done
+  [ ! -x ./$p/containerd ] || engine=yes
+  for m in podman buildah; do [ ! -x ./$p/$m ] || podman=yes; done
 done
-[ -z "$engine" ] || containers
+[ -z "$docker$podman$engine" ] || containers
+[ -z "$podman" ] || runtimes
 [ -z "$docker" ] || docker &
 echo >./run/sbx/rooted
 if [ -n "$sbx_rosetta" ]; then

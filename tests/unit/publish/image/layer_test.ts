@@ -3,7 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { INIT } from "../../../../lib/publish/image/init.ts";
 import { REDIRECTED } from "../../../../lib/publish/image/layer.ts";
-import { LAYER_PATH } from "../../../../lib/machine/guest/wire/mod.ts";
+import { LAYER_PATH, RUNTIMES_PATH } from "../../../../lib/machine/guest/wire/mod.ts";
 
 Deno.test("a stand-in for a file of the C library has a path of the same length, in the layer", () => {
   for (const [from, to] of REDIRECTED) {
@@ -55,6 +55,47 @@ Deno.test("an empty root file system gets mount points, names and a resolver", (
     await Deno.writeTextFile(join(root, "etc/passwd"), "mine");
     await furnish(root);
     assertEquals(await Deno.readTextFile(join(root, "etc/passwd")), "mine", "what it has stays");
+  }));
+
+/** Writes podman's configuration as init does. */
+async function runtimes(root: string): Promise<void> {
+  const script = /^runtimes\(\) \{\n[^]*?^\}/m.exec(INIT)![0];
+  const args = ["-c", `cd "$0" || exit 1\n${script}\nruntimes`, root];
+  await new Deno.Command("sh", { args, stderr: "null" }).output();
+}
+
+Deno.test("podman and buildah get the runtimes of the layer that the image has, and no link is followed", () =>
+  withRoot(async (root, outside) => {
+    for (const folder of ["etc", "usr/bin"]) await Deno.mkdir(join(root, folder), { recursive: true });
+    await Deno.writeTextFile(join(root, "usr/bin/crun"), "", { mode: 0o755 });
+    const folder = join(root, "etc/containers/containers.conf.d");
+    const expected = `[engine.runtimes]\ncrun = ['${RUNTIMES_PATH}/crun']\n` +
+      `[engine]\nruntime = '${RUNTIMES_PATH}/crun'\n`;
+    await runtimes(root);
+    assertEquals(await Deno.readTextFile(join(folder, "sbx.conf")), expected);
+    await Deno.mkdir(join(root, "usr/sbin"));
+    // Debian's is a link of its alternatives.
+    await Deno.symlink("/etc/alternatives/iptables", join(root, "usr/sbin/iptables"));
+    await runtimes(root);
+    const driver = "[network]\nfirewall_driver = 'iptables'\n";
+    assertEquals(await Deno.readTextFile(join(folder, "sbx.conf")), expected + driver);
+    await Deno.writeTextFile(join(outside, "file"), "mine");
+    await Deno.remove(join(folder, "sbx.conf"));
+    await Deno.symlink(join(outside, "file"), join(folder, "sbx.conf"));
+    await Deno.writeTextFile(join(root, "usr/bin/runc"), "", { mode: 0o755 });
+    await runtimes(root);
+    assertEquals(await Deno.readTextFile(join(outside, "file")), "mine");
+    assertEquals(
+      await Deno.readTextFile(join(folder, "sbx.conf")),
+      (expected + driver).replace(
+        "[engine.runtimes]\n",
+        `[engine.runtimes]\nrunc = ['${RUNTIMES_PATH}/runc']\n`,
+      ),
+    );
+    await Deno.remove(join(root, "etc/containers"), { recursive: true });
+    await Deno.symlink(outside, join(root, "etc/containers"));
+    await runtimes(root);
+    assertEquals(await namesIn(outside), ["file"]);
   }));
 
 Deno.test("no link of a root file system is followed", () =>
