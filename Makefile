@@ -56,8 +56,11 @@ test-agents: setup deps image ## published agents against scripted providers; FI
 	@scripts/test.sh agents
 
 # Docker in a VM: builds, networks, compose; and a Dockerfile that buildah builds in a VM. Makes the images of both profiles once.
-test-docker: setup deps image ## Docker in a VM, and builds of Dockerfiles
-	@for profile in docker builder; do bin/sbx image list | grep -q "^$$profile  *$$profile " || bin/sbx image build $$profile || exit; done
+test-docker: setup deps image ## Docker, podman and a JDK in a VM; builds of Dockerfiles
+	@mkdir -p .deno/docker && cmp -s scripts/docker/package-lock.json .deno/docker/package-lock.json || \
+	  { cp scripts/docker/*.json .deno/docker/ && \
+	    npm ci --prefix .deno/docker --ignore-scripts --omit=optional --no-audit --no-fund --loglevel=error; }
+	@scripts/test_docker_images.sh
 	@scripts/test.sh docker
 
 # kill -9 at random moments: COUNT of them while templates are made and VMs start from them, the first with SEED, and as many

@@ -1,6 +1,7 @@
-/** Docker in a VM: what it builds and runs is held to the rules of the VM, and trusts its CA. `make test-docker`. */
+/** Engines of containers in a VM: what they build and run is held to the rules of the VM, and trusts its CA. `make test-docker`. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
+import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 
@@ -10,7 +11,7 @@ mkdir -p img/root/bin img/root/etc/ssl/certs
 cd img
 for path in /usr/bin/curl $(ldd /usr/bin/curl | grep -o '/[^ ]*'); do cp -L --parents "$path" root; done
 cp /usr/lib/sbx/bin/busybox root/bin/
-for name in sh env grep sleep httpd wget; do ln -s busybox root/bin/$name; done
+for name in sh awk cat env grep ls nc sleep httpd wget; do ln -s busybox root/bin/$name; done
 cp /usr/lib/sbx/ca-certificates.crt root/etc/ssl/certs/
 cat >Dockerfile <<'END'
 FROM scratch
@@ -18,6 +19,40 @@ COPY root /
 RUN /usr/bin/curl -sS -o /with https://ok.test/build && env -i /usr/bin/curl -sS -o /without https://ok.test/bare
 END
 docker build -q -t img .
+`;
+/** podman on the files of the build above. Its steps have the CA by variables alone: they share an overlay with their engine. */
+const PODMAN_BUILD = `set -e
+cd img
+printf 'FROM scratch\nCOPY root /\n%s\n' >Podmanfile 'RUN /usr/bin/curl -sS -o /with https://ok.test/podman-build'
+podman build -q -f Podmanfile -t img .
+`;
+const PODMAN_RUN = `set -e
+podman network create shared >/dev/null
+podman run -d --name pod-web --network shared img httpd -f -p 80 -h /etc/ssl >/dev/null
+podman run --name pod-client --network shared img sh -c '
+until wget -q -O - http://pod-web/certs/ca-certificates.crt | grep -c BEGIN; do sleep 1; done
+env -i /usr/bin/curl -sS https://ok.test/podman-run
+/usr/bin/curl -sS -o /dev/null -w "%{http_code}" https://ok.test/refused'
+`;
+/** npm's testcontainers: a container on a network of its own, reached at a published port, and a program in it. */
+const TESTCONTAINERS = `import { GenericContainer, Network } from "testcontainers";
+const network = await new Network().start();
+const web = await new GenericContainer("img").withNetwork(network).withExposedPorts(80)
+  .withCommand(["httpd", "-f", "-p", "80", "-h", "/etc/ssl"]).start();
+const answer = await fetch(\`http://\${web.getHost()}:\${web.getMappedPort(80)}/certs/ca-certificates.crt\`);
+const { output } = await web.exec(["env", "-i", "/usr/bin/curl", "-sS", "https://ok.test/testcontainers"]);
+await web.stop();
+await network.stop();
+console.log(answer.status, output.trim());
+`;
+const JAVA = `import java.net.*;
+import java.net.http.*;
+public class Get {
+  public static void main(String[] args) throws Exception {
+    var request = HttpRequest.newBuilder(URI.create(args[0])).build();
+    System.out.print(HttpClient.newHttpClient().send(request, HttpResponse.BodyHandlers.ofString()).body());
+  }
+}
 `;
 const COMPOSE = `services:
   web: { image: img, command: [httpd, -f, -p, "80", -h, /etc/ssl], ports: ["8090:80"] }
@@ -32,13 +67,13 @@ const COMPOSE = `services:
         env -i /usr/bin/curl -sS https://ok.test/run
         /usr/bin/curl -sS -o /dev/null -w '%{http_code}' https://ok.test/refused
 `;
-const RULES = `
-[profiles.rules.not-refused]
-name = "Not this one"
-action = "block"
-match = 'http.request.path == "/refused"'
-reason = "not this one"
-`;
+
+/** A folder below another one, as a compressed archive. */
+async function packed(dir: string, name: string): Promise<Uint8Array<ArrayBuffer>> {
+  const { success, stdout } = await new Deno.Command("tar", { args: ["-cz", "-C", dir, name] }).output();
+  assert(success, `tar cannot pack ${dir}/${name}: make test-docker installs it`);
+  return stdout;
+}
 
 /** A process of an event. */
 interface Named {
@@ -58,15 +93,17 @@ Deno.test("Docker builds and runs under the rules of its VM", async (t) => {
     return stdout;
   };
   try {
-    await sbx.ok("profile", "copy", "docker", "boxed");
-    const profile = join(sbx.home, "profiles/boxed/profile.toml");
-    await Deno.writeTextFile(profile, await Deno.readTextFile(profile) + RULES);
+    await Deno.mkdir(join(sbx.home, "profiles/engines"), { recursive: true });
+    await Deno.copyFile(
+      fromRoot("tests/docker/engines.toml"),
+      join(sbx.home, "profiles/engines/profile.toml"),
+    );
     await sbx.ok("start");
     await sbx.api("PATCH", "/settings/edit", {
       "network.upstream_overrides": world.overrides,
       "network.extra_ca_file": world.caFile,
     });
-    await sbx.ok("create", "box", "--profile", "boxed");
+    await sbx.ok("create", "box", "--profile", "engines");
 
     await t.step(
       "a build reaches what the rules allow, by variables and by the image's own bundle",
@@ -129,6 +166,51 @@ Deno.test("Docker builds and runs under the rules of its VM", async (t) => {
       const { host_port } = JSON.parse(await sbx.ok("port", "box", "8090", "--json"));
       const answer = await fetch(`http://127.0.0.1:${host_port}/certs/ca-certificates.crt`);
       assertStringIncludes(await answer.text(), "BEGIN CERTIFICATE");
+    });
+
+    await t.step("podman builds and runs under the same rules, with the CA and names", async () => {
+      const before = world.received.length;
+      await shell(PODMAN_BUILD);
+      const logs = await shell(PODMAN_RUN);
+      assert(/^\d{3}\nhello \/podman-run\n403$/.test(logs.trim()), logs);
+      assertEquals(world.received.slice(before).map(({ url }) => new URL(url).pathname), [
+        "/podman-build",
+        "/podman-run",
+      ]);
+      const id = (await shell("podman inspect --format '{{.Id}}' pod-client")).trim();
+      const { events } = JSON.parse(await sbx.ok("events", "box", "--family", "http", "--json"));
+      const asked = events.find(({ http }: { http: { request: { path: string } } }) =>
+        http.request.path === "/podman-run"
+      );
+      assertEquals(asked.common.process.container, { id, name: "pod-client", image: "localhost/img:latest" });
+      const line = (await shell("sed -n 2p /etc/sbx/ca.pem")).trim();
+      const bundle = "etc/ssl/certs/ca-certificates.crt";
+      assertStringIncludes(await shell(`podman run --rm img cat /${bundle}`), line);
+      const image = await shell(
+        `at=$(podman image mount img) && cat "$at/${bundle}" && find "$at" -name '*sbx*' && podman image unmount img`,
+      );
+      assertStringIncludes(image, "BEGIN CERTIFICATE");
+      for (const trace of [line, "sbx-"]) assertEquals(image.includes(trace), false, "no layer has the CA");
+    });
+
+    await t.step("npm's testcontainers starts, reaches and removes a container", async () => {
+      await sbx.fetch("/vms/box/files/content?path=testcontainers.tar.gz", {
+        method: "POST",
+        body: await packed(fromRoot(".deno/docker"), "node_modules"),
+      });
+      await sbx.fetch("/vms/box/files/content?path=run.mjs", { method: "POST", body: TESTCONTAINERS });
+      const output = await shell(
+        // Its reaper is an image of Docker's registry.
+        "mkdir -p /root/tc && cd /root/tc && tar -xzf /workspace/testcontainers.tar.gz && cp /workspace/run.mjs . && " +
+          "TESTCONTAINERS_RYUK_DISABLED=true node run.mjs 2>&1",
+      );
+      assertEquals(output.trim(), "200 hello /testcontainers");
+      assertEquals(await shell("docker ps -aq --filter label=org.testcontainers=true"), "");
+    });
+
+    await t.step("a JDK of Debian trusts the CA without a word", async () => {
+      await sbx.fetch("/vms/box/files/content?path=Get.java", { method: "POST", body: JAVA });
+      assertEquals(await shell("java /workspace/Get.java https://ok.test/java"), "hello /java\n");
     });
 
     await t.step(
