@@ -1,9 +1,9 @@
 /** A person's answer to an ask, from the inbox or from the bar above another page. */
-import { ApiError } from "../../api/client.ts";
 import { api, type AskView } from "../../api/routes.ts";
 import { act, notice, putAsk } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { type Given, MINUTES, saveAlways } from "./scope.tsx";
+import { whenRecorded } from "../../part/recorded.ts";
 
 /** The answers that a person can give. */
 export const ANSWERS = {
@@ -23,20 +23,4 @@ export async function answer(ask: AskView, { always, ...given }: Given): Promise
     const said = given.decision === "allow" ? words.allowed(ask.subject) : words.denied(ask.subject);
     notice.value = { text: always ? `${said} ${words.alwaysSaved}` : said, isError: false };
   });
-}
-
-/** `ms` between two tries: an ask is announced at once, and its event is in the record a moment later. */
-const RETRY_MS = 200;
-const TRIES_MAX = 10;
-
-/** Reads what needs the event of an ask, once that is recorded. @throws {ApiError} */
-export async function whenRecorded<T>(read: () => Promise<T>): Promise<T> {
-  for (let tries = 1;; tries++) {
-    try {
-      return await read();
-    } catch (error) {
-      if (!(error instanceof ApiError) || error.status !== 404 || tries === TRIES_MAX) throw error;
-      await new Promise((resolve) => setTimeout(resolve, RETRY_MS));
-    }
-  }
 }

@@ -8,6 +8,7 @@ import { text } from "../../text/en.ts";
 import { query, setQuery, useAddressed } from "../../app/route.ts";
 import { Timeline } from "./timeline/record.ts";
 import { EventList, Extent, type Recorded } from "./timeline/view.tsx";
+import { whenRecorded } from "../../part/recorded.ts";
 import { BodyText, HttpExchange } from "../../part/http.tsx";
 import type { McpEvent, ModelEvent } from "../../../../lib/event/mod.ts";
 import { Table } from "../../part/common.tsx";
@@ -34,7 +35,7 @@ function FamilyView({ vm, family, draw }: Props) {
     const id = chosen.value;
     if (id) {
       act(async () => {
-        const { event: found } = await api.why(vm.id, id);
+        const { event: found } = await whenRecorded(() => api.why(vm.id, id));
         if (chosen.value === id) event.value = found;
       });
     }

@@ -12,6 +12,7 @@ import { Icon, type IconName } from "../../../part/icon.tsx";
 import { subjectOf } from "../../../part/subject.ts";
 import { When } from "../../../part/time.tsx";
 import { Histogram } from "./histogram.tsx";
+import { whenRecorded } from "../../../part/recorded.ts";
 import { RuleEditor } from "../../rules/editor.tsx";
 import { allowing } from "./allow.ts";
 import { type Line, linesOf } from "./lines.ts";
@@ -132,7 +133,7 @@ function WhyPanel({ session, event }: { session: string; event: string | undefin
     // A late answer would put another event's rule beside this one.
     if (event) {
       act(async () => {
-        const answer = await api.why(session, event);
+        const answer = await whenRecorded(() => api.why(session, event));
         if (!isLate) why.value = answer;
       });
     }
