@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
+import { eachView } from "../helper/desktop_views.ts";
 import { httpRequest } from "../helper/event.ts";
 import { rule } from "../helper/session_gate.ts";
 
@@ -91,30 +92,33 @@ Deno.test("asks on the desktop page", options, async (t) => {
   });
 
   await t.step(
-    "a notification of a page in the background leads to its ask: two clicks to an answer",
-    async () => {
-      await desktop.open("rules");
-      const shown = page.evaluate(`new Promise((resolve) => {
-      Object.defineProperty(document, "hidden", { value: true, configurable: true });
-      globalThis.Notification = class {
-        static permission = "granted";
-        constructor(title) {
-          globalThis.shown = this;
-          resolve(title);
-        }
-        close() {}
-      };
-    })`);
-      await page.evaluate("0");
-      const waiting = request("asked.example", "/notified");
-      assertEquals(await shown, "dev waits for your answer");
-      // The first click, and the second one is the answer.
-      await page.evaluate("delete document.hidden; globalThis.shown.onclick()");
-      await card(/asked\.example\/notified/).and(page.locator("[aria-current=true]")).waitFor();
-      await read();
-      await card(/asked\.example\/notified/).getByRole("button", { name: "Deny", exact: true }).click();
-      assertEquals(await waiting, false);
-    },
+    "a notification of a page in the background leads to its ask: two clicks to an answer, in each view",
+    () =>
+      eachView(desktop, async (at) => {
+        await desktop.open("rules");
+        await page.waitForURL(/#\/rules/);
+        const shown = page.evaluate(`new Promise((resolve) => {
+        Object.defineProperty(document, "hidden", { value: true, configurable: true });
+        globalThis.Notification = class {
+          static permission = "granted";
+          constructor(title) {
+            globalThis.shown = this;
+            resolve(title);
+          }
+          close() {}
+        };
+      })`);
+        await page.evaluate("0");
+        const waiting = request("asked.example", `/notified${at}`);
+        assertEquals(await shown, "dev waits for your answer");
+        // The first click, and the second one is the answer.
+        await page.evaluate("delete document.hidden; globalThis.shown.onclick()");
+        const asked = card(new RegExp(`asked\\.example/notified${at}`));
+        await asked.and(page.locator("[aria-current=true]")).waitFor();
+        await read();
+        await asked.getByRole("button", { name: "Deny", exact: true }).click();
+        assertEquals(await waiting, false);
+      }),
   );
 
   await t.step("an answer covers the whole host for ten minutes, as chosen", async () => {

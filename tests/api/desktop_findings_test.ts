@@ -5,6 +5,7 @@ import { type Event, newEventId } from "../../lib/event/mod.ts";
 import type { Ledger, LedgerDecision, LedgerFinding } from "../../lib/ledger/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
+import { eachView } from "../helper/desktop_views.ts";
 import { eventCommon, httpRequest } from "../helper/event.ts";
 import { http } from "../helper/session_gate.ts";
 
@@ -179,20 +180,27 @@ Deno.test("findings on the desktop page", options, async (t) => {
     },
   );
 
-  await t.step("from a finding to the bytes that left: three clicks", async () => {
-    let clicks = 0;
-    const click = async (target: Locator) => {
-      await target.click();
-      clicks++;
-    };
-    await click(page.getByRole("region", { name: "Needs you" }).getByRole("link", { name: /Upload 1200/ }));
-    await page.waitForURL(/#\/vm\/dev\/findings$/);
-    await click(row(/Upload 1200/).getByRole("link"));
-    const why = page.getByRole("region", { name: "Why" });
-    await click(why.getByText("All fields"));
-    await why.getByText(BYTES).waitFor();
-    assertEquals(clicks, 3);
-  });
+  await t.step(
+    "from a finding to the bytes that left: three clicks, in each view",
+    () =>
+      eachView(desktop, async () => {
+        await desktop.open("overview");
+        let clicks = 0;
+        const click = async (target: Locator) => {
+          await target.click();
+          clicks++;
+        };
+        await click(
+          page.getByRole("region", { name: "Needs you" }).getByRole("link", { name: /Upload 1200/ }),
+        );
+        await page.waitForURL(/#\/vm\/dev\/findings$/);
+        await click(row(/Upload 1200/).getByRole("link"));
+        const why = page.getByRole("region", { name: "Why" });
+        await click(why.getByText("All fields"));
+        await why.getByText(BYTES).waitFor();
+        assertEquals(clicks, 3);
+      }),
+  );
 
   await t.step("a VM that a finding holds back says why, and is let go after a question", async () => {
     const held = page.getByRole("region", { name: "A finding holds dev back" });

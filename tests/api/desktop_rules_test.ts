@@ -45,7 +45,10 @@ Deno.test("rules on the desktop page", options, async (t) => {
   await home.ledger.flush();
 
   await t.step("without a session that has a decision, neither reports success", async () => {
-    await desktop.open("rules?profile=mine");
+    await desktop.open("rules");
+    await page.getByLabel("Profile").selectOption("mine");
+    await page.waitForURL(/#\/rules\?profile=mine$/);
+    await page.reload();
     await compared.getByRole("button", { name: "Compare" }).click();
     await compared.getByText("No session of this profile has a decision yet. Start a VM with it").waitFor();
     await write('http.request.host == "tried.example"');
@@ -180,13 +183,13 @@ Deno.test("rules on the desktop page", options, async (t) => {
       const row = rules.getByRole("row", { name: /no-twice/ });
       await row.getByText("first.example").waitFor();
       await saveElsewhere("PUT", "no-twice", "second.example");
-      await page.getByRole("button", { name: "Turn off no-twice" }).click();
+      await page.getByRole("button", { name: "Turn off no-twice", exact: true }).click();
       await page.getByText(/the rule "no-twice" has changed since it was read/).waitFor();
       await row.getByText("second.example").waitFor();
       const off = page.getByRole("region", { name: "Rules that are off" });
       assertEquals(await off.count(), 0);
 
-      await page.getByRole("button", { name: "Edit no-twice" }).click();
+      await page.getByRole("button", { name: "Edit no-twice", exact: true }).click();
       await saveElsewhere("PUT", "no-twice", "third.example");
       await dialog.getByLabel("Action").selectOption("ask");
       await dialog.getByRole("button", { name: "Save rule" }).click();

@@ -2,6 +2,24 @@
 import { assertEquals } from "@std/assert";
 import { type DesktopBrowser, shoot } from "./browser.ts";
 
+/** Clicks through a journey in both themes at 1440 and 390 px; where it ends the page has no violation. */
+export async function eachView(
+  desktop: DesktopBrowser,
+  journey: (at: number) => Promise<void>,
+): Promise<void> {
+  const { page } = desktop;
+  for (const [at, [width, colorScheme]] of VIEWS.entries()) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme });
+    await journey(at);
+    assertEquals(await desktop.violations(), [], `${width} px, ${colorScheme}`);
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1200, height: 800 });
+}
+
+const VIEWS = [[1440, "light"], [1440, "dark"], [390, "light"], [390, "dark"]] as const;
+
 /** Checks the page as it is in both themes at 1440 and 390 px: no violation, nothing wider than the window. */
 export async function checkViews(desktop: DesktopBrowser, name: string): Promise<void> {
   const { page } = desktop;
