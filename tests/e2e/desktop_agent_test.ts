@@ -2,6 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { DesktopBrowser, shoot } from "../helper/browser.ts";
+import { checkViews } from "../helper/desktop_views.ts";
 import { git, sh } from "../helper/repository.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
@@ -37,6 +38,7 @@ Deno.test("an agent is started from the page, and its work taken", async () => {
     await page.getByRole("option", { name: /site/ }).click();
     await page.keyboard.press("Tab");
     await page.keyboard.type("written by the agent");
+    await checkViews(desktop, "agent_form");
     await page.getByRole("button", { name: "Start", exact: true }).click();
     await page.getByRole("article").getByText(/booting|starting|files/i).or(page.getByRole("progressbar"))
       .first()
@@ -51,7 +53,7 @@ Deno.test("an agent is started from the page, and its work taken", async () => {
     await page.getByRole("link", { name: "Work", exact: true }).click();
     await page.getByRole("button", { name: "Take all" }).click();
     await page.getByText(/one commit on the branch sbx\/writer-site/).waitFor();
-    await shoot(desktop, "agent_taken");
+    await checkViews(desktop, "agent_taken");
     assertEquals(await git(repo, "show", "sbx/writer-site:result"), "written by the agent");
     const clicks = Number(await page.evaluate("globalThis.clicks"));
     assertEquals(clicks <= CLICKS_MAX, true, `${clicks} clicks`);
