@@ -162,7 +162,14 @@ async function showMetrics(args: Arguments): Promise<number> {
   ]));
   const out = args.text("out");
   if (out === undefined) await print(text.trimEnd());
-  else await writeAtomic(out, text, 0o644);
+  else {
+    await writeAtomic(out, text, 0o644).catch((cause) => {
+      throw new SbxError("users.metrics_unwritten", `${plain(out)} cannot be written`, {
+        cause,
+        hint: "give a file in a folder that is there, such as node_exporter's for text files",
+      });
+    });
+  }
   return 0;
 }
 

@@ -62,6 +62,7 @@ ExecStart=/usr/bin/sbx-admin users metrics --out /var/lib/prometheus/node-export
 TimeoutStartSec=120
 ProtectSystem=strict
 ReadWritePaths=/var/lib/prometheus/node-exporter
+PrivateTmp=yes
 PrivateDevices=yes
 PrivateMounts=yes
 ProtectKernelTunables=yes
