@@ -48,4 +48,9 @@ export const status = {
   helpTitle: "Ask for help",
   help: "The debug report has versions, checks and logs, and no secrets. The bundle adds the records of VMs:",
   bundleCommand: "sbx support-bundle",
+  oldPrograms: "Runs an older program",
+  oldProgram: (program: "service" | "gateway" | "vm", vm = "") =>
+    ({ service: "the service", gateway: "the gateway", vm: `VM ${vm}` })[program],
+  oldHint: "They were started before sbx was replaced. This restarts them; VMs are suspended and resumed:",
+  oldCommand: "sbx update restart",
 };

@@ -185,6 +185,8 @@ function Check({ check, onMend }: { check: HostCheck; onMend: () => void }) {
 /** The parts of this installation. */
 function Facts({ status }: { status: SystemStatus }) {
   const { version, uptime_secs, host, hypervisor, vms, assets, corp, update, templates, sinks } = status;
+  // A service of before has no such list.
+  const old = status.old_programs ?? [];
   const words = text.status;
   const ready = assets.filter((each) => each.ready).length;
   return (
@@ -222,7 +224,19 @@ function Facts({ status }: { status: SystemStatus }) {
             <dd>{sinks.length}</dd>
           </>
         )}
+        {old.length > 0 && (
+          <>
+            <dt>{words.oldPrograms}</dt>
+            <dd>{old.map(({ program, vm }) => words.oldProgram(program, vm)).join(", ")}</dd>
+          </>
+        )}
       </dl>
+      {old.length > 0 && (
+        <>
+          <p class="hint">{words.oldHint}</p>
+          <CommandLine command={words.oldCommand} />
+        </>
+      )}
       {Object.entries(hypervisor.missing).map(([feature, lack]) => (
         <p key={feature} class="hint">
           {words.without(feature)}: {lack}
