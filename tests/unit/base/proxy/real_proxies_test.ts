@@ -122,7 +122,8 @@ pinger_enable off
 `,
     );
     await Deno.chmod(conf, 0o644);
-    await place.run(https, "squid", "-N", "-f", conf);
+    // A name of its own keeps its shared memory from those of others.
+    await place.run(https, "squid", "-N", "-n", `t${https}`, "-f", conf);
     const auth_file = await place.write("auth", "ann:p@ss\n");
     const pac = await place.write(
       "proxy.pac",
