@@ -148,8 +148,9 @@ async function showMetrics(args: Arguments): Promise<number> {
   requireRoot("read", "sbx status --metrics prints your own");
   const program = await programPath();
   const wanted = await wantedUsers(args);
-  const processes = (await programProcesses(program)).filter(({ uid }) =>
-    wanted.size === 0 || wanted.has(uid)
+  // This command is such a process itself.
+  const processes = (await programProcesses(program)).filter(({ uid, pids }) =>
+    (wanted.size === 0 || wanted.has(uid)) && pids.some((pid) => pid !== Deno.pid)
   );
   const homes = Map.groupBy(processes, ({ uid }) => uid);
   const services = (await Promise.all([...homes].map(([uid, own]) => metricsOf(uid, own, program)))).flat();
