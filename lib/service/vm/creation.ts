@@ -139,7 +139,7 @@ export class VmMaker {
       waitMs: (request.queue_secs ?? 0) * 1000,
       gone: options.gone,
     });
-    // Profile, settings and corp's locks may have changed meanwhile. Its memory is what it got room for.
+    // Profile, settings and corp's locks may have changed meanwhile. It got room for its memory of before.
     if (place.hasWaited) boot = await bootAfterWait(boot, bootNow);
     requireLabels(this.#home, grantOf(boot.contract), request.credentials);
     const devcontainer = source?.record.devcontainer ?? request.devcontainer;
