@@ -1,5 +1,6 @@
 /** Imports every file that commands.ts loads by a computed name, for `deno compile --include`. */
 import "./start/run.ts";
+import "./start/ci.ts";
 import "./start/agent.ts";
 import "./start/send.ts";
 import "./start/compare.ts";

@@ -14,7 +14,7 @@ export const TOPICS: readonly Topic[] = [
   {
     title: "Start here",
     folder: "start",
-    commands: ["run", "agent", "send", "compare", "acp", "e2b", "desktop", "status", "doctor", "help"],
+    commands: ["run", "ci", "agent", "send", "compare", "acp", "e2b", "desktop", "status", "doctor", "help"],
   },
   {
     title: "VMs",

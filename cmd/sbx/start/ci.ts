@@ -1,0 +1,175 @@
+import type { CreateRequest, FindingList, ListedFinding, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { note } from "../../../lib/base/print/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import { connect } from "../connect.ts";
+import { requireThisMachine } from "../host.ts";
+import { bringFolder, FROM_DIR_OPTIONS } from "../files/repository.ts";
+import { findLedger } from "../record/ledger_path.ts";
+import { usageError } from "../output.ts";
+import { IMAGE_OPTION, pullNamedImage } from "../vm/image_option.ts";
+import { LIMIT_OPTION, vmLimitsOf } from "../vm/limit_option.ts";
+import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../vm/program.ts";
+import { QUEUE_OPTION, queueOf, whileQueued } from "../vm/queue.ts";
+import { recordedOf } from "./agent_report.ts";
+import {
+  ciAnnotations,
+  ciCodeQuality,
+  ciExitCode,
+  ciJunit,
+  type CiRun,
+  ciSummary,
+  FAIL_ON,
+  type FailOn,
+} from "./ci_files.ts";
+import { join } from "node:path";
+
+const OUT = "sbx-ci";
+
+export const command: Command = {
+  name: "ci",
+  usage: "[OPTIONS] -- CMD…",
+  summary: "run a program in a VM for a build server, and leave its record",
+  notes: [
+    "The folder of --out gets summary.md, findings.json, junit.xml, gl-code-quality-report.json, certificate.json and " +
+    "session.db, also where the program or a finding fails the run (docs/guides/ci.md).",
+    `${EXIT_NOTE} 4 after a success with findings of --fail-on.`,
+  ],
+  options: [
+    ...SIZE_OPTIONS,
+    LIMIT_OPTION,
+    QUEUE_OPTION,
+    CREDENTIAL_OPTION,
+    IMAGE_OPTION,
+    ...PROGRAM_OPTIONS,
+    ...FROM_DIR_OPTIONS,
+    { name: "out", value: "DIR", about: `folder for the files; default ${OUT}` },
+    {
+      name: "fail-on",
+      value: "SEVERITY",
+      about: `findings that fail the run: ${FAIL_ON.join(", ")}; default high`,
+      completes: FAIL_ON,
+    },
+  ],
+  program: true,
+  failure: SBX_FAILED,
+  examples: ["sbx ci -- npm test", "sbx ci --from-dir . --fail-on medium --out report -- make test"],
+  async run(args) {
+    requireThisMachine("ci");
+    const failOn = failOnOf(args);
+    const { image } = await pullNamedImage(args);
+    const program = await programRequest(command, args, undefined, false);
+    const out = args.text("out") ?? OUT;
+    await makeFolder(out);
+    const client = await connect();
+    const json: CreateRequest = {
+      ...sizeOf(args),
+      ...vmLimitsOf(args),
+      ...queueOf(args),
+      ...credentialsOf(args),
+      ...image !== undefined && { image },
+      persistent: false,
+    };
+    const vm = await whileQueued(client, json, client.json<VmSummary>("POST", "/vms/create", { json }));
+    let run: CiRun;
+    try {
+      await waitUntilRunning(client, vm);
+      const dir = args.text("from-dir");
+      const brought = dir === undefined ? undefined : await bringFolder(client, vm.name, dir, args);
+      const response = await client.send("POST", `/vms/${segment(vm.id)}/exec`, {
+        json: { ...program, cwd: program.cwd ?? brought?.place },
+        accept: "text/event-stream",
+      });
+      const exit_code = await withoutCommands(() => streamProgram(response));
+      const { refused, cost } = await recordedOf(client, { name: vm.name, session: vm.id });
+      const line = typeof program.command === "string" ? program.command : program.command.join(" ");
+      run = {
+        program: line,
+        exit_code,
+        session: vm.id,
+        refused,
+        cost,
+        findings: await findingsOf(client, vm.id),
+      };
+    } finally {
+      await client.json("DELETE", `/vms/${segment(vm.id)}/delete?force=true`);
+    }
+    await writeFiles(client, out, run, failOn);
+    return ciExitCode(run, failOn);
+  },
+};
+
+function failOnOf(args: Arguments): FailOn {
+  const word = args.text("fail-on") ?? "high";
+  const failOn = FAIL_ON.find((each) => each === word);
+  if (failOn !== undefined) return failOn;
+  throw usageError(command, `invalid value "${word}" of --fail-on`, `one of ${FAIL_ON.join(", ")}`);
+}
+
+/** Made before the VM, whose work would be lost without it. @throws {SbxError} `ci.folder` */
+async function makeFolder(path: string): Promise<void> {
+  await Deno.mkdir(path, { recursive: true }).catch((cause) => {
+    throw new SbxError("ci.folder", `the folder ${path} cannot be made`, {
+      cause,
+      hint: "name another one with --out",
+    });
+  });
+}
+
+const isGithub = () => Deno.env.get("GITHUB_ACTIONS") === "true";
+
+/** Shows output of a guest, in which GitHub must find no workflow commands: only the word given before ends that. */
+async function withoutCommands<T>(show: () => Promise<T>): Promise<T> {
+  if (!isGithub()) return await show();
+  const word = crypto.randomUUID();
+  note(`::stop-commands::${word}`);
+  try {
+    return await show();
+  } finally {
+    note(`\n::${word}::`);
+  }
+}
+
+async function findingsOf(client: Client, session: string): Promise<ListedFinding[]> {
+  const findings: ListedFinding[] = [];
+  const path = `/sessions/${segment(session)}/findings`;
+  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+    const page = await client.json<FindingList>("GET", path, {
+      query: cursor === undefined ? {} : { cursor },
+    });
+    findings.push(...page.findings);
+    cursor = page.next_cursor;
+  }
+  return findings;
+}
+
+/** Writes the files of a run whose VM, and with it the record, has ended, and shows annotations and summary. */
+async function writeFiles(client: Client, out: string, run: CiRun, failOn: FailOn): Promise<void> {
+  const summary = ciSummary(run);
+  const certificate = await client.json("GET", `/sessions/${segment(run.session)}/certificate`);
+  const files = {
+    "summary.md": summary,
+    "findings.json": JSON.stringify(run, null, 2) + "\n",
+    "junit.xml": ciJunit(run, failOn),
+    "gl-code-quality-report.json": ciCodeQuality(run.findings),
+    "certificate.json": JSON.stringify(certificate) + "\n",
+  };
+  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(out, name), text);
+  await Deno.copyFile((await findLedger(run.session)).path, join(out, "session.db"));
+  if (Deno.env.get("GITHUB_ACTIONS") === "true") {
+    for (const line of ciAnnotations(run, failOn)) {
+      note(line);
+    }
+  }
+  const shown = Deno.env.get("GITHUB_STEP_SUMMARY");
+  if (shown) {
+    await Deno.writeTextFile(shown, summary, { append: true }).catch((cause) => {
+      throw new SbxError("ci.summary", `the summary of the job cannot be written to ${shown}`, {
+        cause,
+        hint: `it is in ${join(out, "summary.md")}`,
+      });
+    });
+  }
+}

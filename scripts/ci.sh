@@ -1,0 +1,29 @@
+#!/bin/bash
+# ci.sh: what action.yml and the guides of docs/guides/ci.md run on a build server. Settings come from the environment:
+# SBX_CI_COMMAND (required), SBX_CI_FROM_DIR, SBX_CI_IMAGE, SBX_CI_PROFILE, SBX_CI_FAIL_ON, SBX_CI_POLICY_TESTS, SBX_CI_OUT.
+# It uses the sbx of PATH, or this clone's, for which it makes the image once. The exit code is that of `sbx ci`, or 1 where
+# that succeeded and a policy test failed.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=${SBX_CI_OUT:-sbx-ci} profile=${SBX_CI_PROFILE:-code}
+[ -n "${SBX_CI_COMMAND:-}" ] || { echo "ci.sh: SBX_CI_COMMAND is empty: name the line to run in the VM" >&2; exit 2; }
+
+if ! sbx=$(command -v sbx); then
+  sbx="$root/bin/sbx"
+  if [ -e "${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets}/manifest.json" ]; then make -s -C "$root" setup deps; else make -s -C "$root" image; fi
+fi
+mkdir -p "$out"
+# The daemons of this job end with it.
+trap '"$sbx" stop >/dev/null 2>&1 || true' EXIT
+
+policy=0
+if [ -n "${SBX_CI_POLICY_TESTS:-}" ]; then
+  "$sbx" policy test "$SBX_CI_POLICY_TESTS" --profile "$profile" --junit "$out/policy.xml" || policy=1
+fi
+arguments=(--profile "$profile" --fail-on "${SBX_CI_FAIL_ON:-high}" --out "$out")
+[ -z "${SBX_CI_FROM_DIR:-}" ] || arguments+=(--from-dir "$SBX_CI_FROM_DIR")
+[ -z "${SBX_CI_IMAGE:-}" ] || arguments+=(--image "$SBX_CI_IMAGE")
+code=0
+"$sbx" ci "${arguments[@]}" -- sh -c "$SBX_CI_COMMAND" || code=$?
+[ "$code" != 0 ] || code=$policy
+exit "$code"
