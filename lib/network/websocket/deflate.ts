@@ -131,12 +131,40 @@ function parametersOf({ parameters }: Extension, from: "guest" | "upstream"): Pa
   return given;
 }
 
+/** A stream of zlib: one write at a time, and its output as it is read. */
+class Coder<T extends InflateRaw | DeflateRaw> {
+  #error?: Error;
+  #wake: () => void = () => {};
+
+  constructor(readonly stream: T) {
+    stream.on("readable", () => this.#wake());
+    stream.on("error", (error: Error) => {
+      this.#error = error;
+      this.#wake();
+    });
+  }
+
+  /** @param write calls back once all of its output can be read @throws {Error} of zlib */
+  async *run(write: (done: () => void) => void): AsyncGenerator<Uint8Array, void> {
+    let isDone = false;
+    write(() => {
+      isDone = true;
+      this.#wake();
+    });
+    while (!this.#error) {
+      const part: Uint8Array | null = this.stream.read();
+      if (part !== null) yield part;
+      else if (isDone) return;
+      else await new Promise<void>((resolve) => this.#wake = resolve);
+    }
+    throw this.#error;
+  }
+}
+
 /** Inflates the messages of one side. */
 export class Inflater {
   readonly #keepsWindow: boolean;
-  #stream?: InflateRaw;
-  #error?: Error;
-  #wake: () => void = () => {};
+  #stream?: Coder<InflateRaw>;
   /** compressed `bytes` given to the stream */
   #given = 0;
   /** inflated `bytes` of the message */
@@ -162,51 +190,36 @@ export class Inflater {
 
   async *#push(bytes: Uint8Array): AsyncGenerator<Uint8Array, void> {
     if (bytes.length === 0) return;
-    const stream = this.#stream ??= this.#open();
-    let isWritten = false;
-    this.#given += bytes.length;
-    stream.write(bytes, () => {
-      isWritten = true;
-      this.#wake();
-    });
-    while (!this.#error) {
-      const part: Uint8Array | null = stream.read();
-      if (part !== null) {
+    this.#stream ??= new Coder(createInflateRaw());
+    const { stream } = this.#stream;
+    try {
+      for await (const part of this.#stream.run((done) => stream.write(bytes, done))) {
         this.#size += part.length;
         if (this.#size > SOCKET_INFLATED_MAX) {
           throw new SocketFault(`a compressed message over ${SOCKET_INFLATED_MAX} bytes`, 1009);
         }
         yield part;
-      } else if (isWritten) break;
-      else await new Promise<void>((resolve) => this.#wake = resolve);
+      }
+    } catch (cause) {
+      throw cause instanceof SocketFault ? cause : new SocketFault("a message that cannot be inflated", 1007);
     }
-    if (this.#error) throw new SocketFault("a message that cannot be inflated", 1007);
+    this.#given += bytes.length;
     // Bytes behind a final block belong to no block; programs differ in what they do with them.
     if (stream.bytesWritten !== this.#given) throw new SocketFault("a final block in a message", 1007);
   }
 
-  #open(): InflateRaw {
-    const stream = createInflateRaw();
-    stream.on("readable", () => this.#wake());
-    stream.on("error", (error) => {
-      this.#error = error;
-      this.#wake();
-    });
-    this.#given = 0;
-    return stream;
-  }
-
   /** Frees the window. */
   close(): void {
-    this.#stream?.destroy();
+    this.#stream?.stream.destroy();
     this.#stream = undefined;
+    this.#given = 0;
   }
 }
 
 /** Compresses the messages to one side. */
 export class Deflater {
   readonly #writes: Deflate["writes"];
-  #stream?: DeflateRaw;
+  #stream?: Coder<DeflateRaw>;
 
   constructor({ writes }: Deflate) {
     this.#writes = writes;
@@ -219,23 +232,18 @@ export class Deflater {
 
   /** Compresses a piece of a message, whole: its reader may wait for it. @param isLast ends its message */
   async deflate(bytes: Uint8Array, isLast: boolean): Promise<Uint8Array> {
-    const stream = this.#stream ??= createDeflateRaw({
+    this.#stream ??= new Coder(createDeflateRaw({
       windowBits: Math.min(this.#writes.bits, OWN_BITS),
       memLevel: OWN_MEMORY,
       level: constants.Z_BEST_SPEED,
-    });
+    }));
+    const { stream } = this.#stream;
     const parts: Uint8Array[] = [];
-    const take = (part: Uint8Array) => void parts.push(part);
-    stream.on("data", take);
-    await new Promise<void>((resolve, reject) => {
-      stream.once("error", reject);
+    const write = (done: () => void) => {
       if (bytes.length > 0) stream.write(bytes);
-      stream.flush(constants.Z_SYNC_FLUSH, () => {
-        stream.off("error", reject);
-        resolve();
-      });
-    });
-    stream.off("data", take);
+      stream.flush(constants.Z_SYNC_FLUSH, done);
+    };
+    for await (const part of this.#stream.run(write)) parts.push(part);
     if (isLast && !this.#writes.takeover) this.close();
     const compressed = joinBytes(parts);
     return isLast ? compressed.subarray(0, -TAIL.length) : compressed;
@@ -243,7 +251,7 @@ export class Deflater {
 
   /** Frees the window. */
   close(): void {
-    this.#stream?.destroy();
+    this.#stream?.stream.destroy();
     this.#stream = undefined;
   }
 }
