@@ -37,6 +37,8 @@ const OWN_BITS = 12;
 const OWN_MEMORY = 5;
 /** End of a flushed block, which messages leave out (RFC 7692 §7.2.1). */
 const TAIL = Uint8Array.of(0, 0, 255, 255);
+/** Message without text, and end of one whose text was written (RFC 7692 §7.2.3.6). */
+const EMPTY_BLOCK = Uint8Array.of(0);
 
 /** First offer of a guest that can be agreed on; `undefined` for none. Offers that cannot be read are declined (§5.1). */
 export function agreeWithGuest(headers: readonly Header[]): Deflate | undefined {
@@ -232,6 +234,11 @@ export class Deflater {
 
   /** Compresses a piece of a message, whole: its reader may wait for it. @param isLast ends its message */
   async deflate(bytes: Uint8Array, isLast: boolean): Promise<Uint8Array> {
+    // A second flush writes nothing; the head of an empty block is left of it.
+    if (bytes.length === 0) {
+      if (isLast && !this.#writes.takeover) this.close();
+      return EMPTY_BLOCK.slice();
+    }
     this.#stream ??= new Coder(createDeflateRaw({
       windowBits: Math.min(this.#writes.bits, OWN_BITS),
       memLevel: OWN_MEMORY,
@@ -240,7 +247,7 @@ export class Deflater {
     const { stream } = this.#stream;
     const parts: Uint8Array[] = [];
     const write = (done: () => void) => {
-      if (bytes.length > 0) stream.write(bytes);
+      stream.write(bytes);
       stream.flush(constants.Z_SYNC_FLUSH, done);
     };
     for await (const part of this.#stream.run(write)) parts.push(part);

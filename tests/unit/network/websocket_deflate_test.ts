@@ -2,9 +2,15 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createServer } from "node:https";
 import type { AddressInfo } from "node:net";
+import { createInflateRaw } from "node:zlib";
 import { type PerMessageDeflateOptions, WebSocket as Client, WebSocketServer } from "ws";
 import { MessageFault } from "../../../lib/network/fault.ts";
-import { agreeWithGuest, agreeWithUpstream, EXTENSIONS } from "../../../lib/network/websocket/deflate.ts";
+import {
+  agreeWithGuest,
+  agreeWithUpstream,
+  Deflater,
+  EXTENSIONS,
+} from "../../../lib/network/websocket/deflate.ts";
 import { Random } from "../../helper/random.ts";
 import { TestNet } from "../../helper/net.ts";
 
@@ -63,6 +69,21 @@ Deno.test("an upstream's answer has to fit the offer", () => {
     assertThrows(() => agree(...wrong), MessageFault);
   }
   assertThrows(() => agreeWithUpstream([[EXTENSIONS, NAME]], false), MessageFault, "not offered");
+});
+
+Deno.test("an empty message is a block of its own, and the next one can be read", async () => {
+  const deflater = new Deflater(agreeWithGuest([[EXTENSIONS, NAME]])!);
+  const inflater = createInflateRaw();
+  const read: string[] = [];
+  inflater.on("data", (part) => read.push(`${part}`));
+  for (const text of ["one", "", "", "two"]) {
+    const payload = await deflater.deflate(new TextEncoder().encode(text), true);
+    if (text === "") assertEquals(payload, Uint8Array.of(0));
+    await new Promise((resolve) => inflater.write(Uint8Array.from([...payload, 0, 0, 255, 255]), resolve));
+  }
+  await new Promise((resolve) => inflater.end(Uint8Array.of(3, 0)).once("end", resolve));
+  assertEquals(read.join(), "one,two");
+  deflater.close();
 });
 
 /** A client and a server of `ws`, whose messages come back. @returns texts that the client got, and its extensions */
