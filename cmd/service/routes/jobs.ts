@@ -71,7 +71,12 @@ export function routeRun(app: Hono, supervisor: Supervisor): void {
   });
 
   handle(app, vmRoutes.run, async ({ body, context }) => {
-    const vm = await OneOffVm.create(supervisor, { ...body, ...traceOf(context) }, clientOf(context), context.req.raw.signal);
+    const vm = await OneOffVm.create(
+      supervisor,
+      { ...body, ...traceOf(context) },
+      clientOf(context),
+      context.req.raw.signal,
+    );
     if (!acceptsEvents(context.req.raw)) return vm.runBuffered();
     return eventStream((send, gone) => vm.runStreamed(send, gone));
   });

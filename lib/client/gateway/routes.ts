@@ -12,6 +12,7 @@ export const ROUTES: readonly RouteKey[] = [
   { method: "POST", path: "/update/check" },
   { method: "GET", path: "/debug/report" },
   { method: "POST", path: "/vms/create" },
+  { method: "GET", path: "/vms/queue" },
   { method: "GET", path: "/vms/list" },
   { method: "GET", path: "/vms/{id}/info" },
   { method: "GET", path: "/vms/{id}/status" },

@@ -22,6 +22,7 @@ class IdleMachine implements Machine {
   snapshot = () => Promise.resolve();
   rejoin = () => Promise.resolve();
   tell = () => Promise.resolve();
+  limit = () => Promise.resolve();
   copy = () => Promise.reject(new Error("not here"));
   kill(): Promise<void> {
     this.isKilled = true;
