@@ -170,7 +170,7 @@ const BUILDKIT_ROOT = /\/buildkit\/executor\/[^/]+\/rootfs$/;
 
 /**
  * Whether an overlay is mounted at another place too, through which its engine goes on to read and write. buildah does: it copies
- * files between the steps of a container, and would not see what a step has changed by another overlay of the same files.
+ * files between the steps of a container, and would not see a step's changes by another overlay of the same files.
  */
 export function isShared(place: string, overlay: string, mountinfo: string): boolean {
   const upper = upperOf(overlay);

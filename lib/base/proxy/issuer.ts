@@ -10,7 +10,7 @@ const ASK_MS = timeLimit(10_000);
 const NAME_MAX = 200;
 const UNTRUSTED = /UnknownIssuer|CaUsedAsEndEntity/;
 
-/** What this machine lacks, and how it gets it. */
+/** Things that this machine lacks, and how it gets them. */
 export interface Untrusted {
   problem: string;
   hint: string;

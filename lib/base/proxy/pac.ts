@@ -1,6 +1,6 @@
 /**
  * PAC files: a program in JavaScript that names the proxy of an address. It is run in a worker with a limit of memory and of
- * time, in a realm that has the language alone: no file, no network, no object of this program. What it wants resolved is
+ * time, in a realm that has the language alone: no file, no network, no object of this program. Names that it wants resolved are
  * resolved here, and it is run again with the answer.
  */
 import { networkInterfaces } from "node:os";

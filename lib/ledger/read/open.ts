@@ -193,7 +193,7 @@ export async function selectTexts(
   if (page.lengths === null) return { text: "", lengths: [] };
   const decoded = decode(numbersOf(page.lengths as Uint8Array), page.bytes as Uint8Array);
   if (decoded) return decoded;
-  // A database whose lengths are not those of its bytes is damaged, or written in another encoding.
+  // A database whose lengths differ from its bytes is damaged, or written in another encoding.
   const fields = (await selectText(client, columns, rest, args)).flatMap((row) => Object.values(row));
   return { text: fields.join(""), lengths: fields.map((field) => field?.length ?? -1) };
 }

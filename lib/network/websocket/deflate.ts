@@ -206,7 +206,7 @@ export class Inflater {
       throw cause instanceof SocketFault ? cause : new SocketFault("a message that cannot be inflated", 1007);
     }
     this.#given += bytes.length;
-    // Bytes behind a final block belong to no block; programs differ in what they do with them.
+    // Bytes behind a final block belong to no block; programs differ in their use of them.
     if (stream.bytesWritten !== this.#given) throw new SocketFault("a final block in a message", 1007);
   }
 

@@ -262,7 +262,7 @@ runtimes() {
     done
     # Builds take the default by its name, from PATH.
     [ -z "$chosen" ] || printf "[engine]\\nruntime = '${RUNTIMES_PATH}/%s'\\n" $chosen
-    # Docker's rules drop what they do not know, on podman's bridges too: nft's cannot let it through.
+    # Docker's rules drop packets that they do not know, on podman's bridges too: nft's cannot let it through.
     [ ! -L ./usr/sbin/iptables ] && [ ! -x ./usr/sbin/iptables ] || printf "[network]\\nfirewall_driver = 'iptables'\\n"
   } >$p
 }

@@ -206,9 +206,9 @@ export async function writeTarball(deb: Deb, out: string): Promise<Tarball> {
   }
 }
 
-/** The installer keeps a list of what it installed, which removal reads: nothing else is touched. */
+/** The installer keeps a list of its files, which removal reads: nothing else is touched. */
 const INSTALLER = `#!/bin/sh
-# install.sh [--prefix DIR] [--remove]: installs sbx into DIR (/usr/local), or removes what it installed there.
+# install.sh [--prefix DIR] [--remove]: installs sbx into DIR (/usr/local), or removes it from there.
 set -eu
 prefix=/usr/local
 remove=
@@ -239,7 +239,7 @@ case $here in
 esac
 mkdir -p "$prefix/share/sbx" || { echo "install.sh: run it as root, or with --prefix" >&2; exit 1; }
 cd "$here"
-# A list of a version before: what this one has no more goes.
+# A list of a version before: files that this one lacks go.
 [ ! -r "$list" ] || cp "$list" "$list.before"
 find . \\( -type f -o -type l \\) ! -path ./install.sh | sed 's,^\\./,,' | sort >"$list.new"
 while IFS= read -r file; do
