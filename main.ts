@@ -1,9 +1,9 @@
 /**
  * Entry of every role of sbx, selected by argv[0] or else by the first argument.
  *
- * The role's module is imported by a computed specifier, and Node's layer is not loaded: Deno reads every module of a
- * literal import before it runs anything, which would delay commands as small as `sbx version`. cmd/all.ts names the
- * modules for `deno compile`.
+ * The role's module is imported by a computed specifier, and Node's layer is not loaded: Deno reads every
+ * module of a literal import before it runs anything, which would delay commands as small as `sbx version`.
+ * cmd/all.ts names the modules for `deno compile`.
  */
 import { usePrivateTemp } from "./lib/base/temp/mod.ts";
 

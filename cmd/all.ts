@@ -1,4 +1,6 @@
-/** Imports every file that main.ts loads by a computed name, for `deno compile --include` and import checks. */
+/**
+ * Imports every file that main.ts loads by a computed name, for `deno compile --include` and import checks.
+ */
 import "../lib/base/args/options/mod.ts";
 import "./admin/all.ts";
 import "./admin/main.ts";

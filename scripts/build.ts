@@ -1,15 +1,17 @@
 /**
- * `make build`: the program of every role in one file, byte for byte the same wherever and whenever it is built.
+ * `make build`: the program of every role in one file, byte for byte the same
+ * wherever and whenever it is built.
  *
  *     deno run -A scripts/build.ts --out DIR [--version SEMVER] [--target TRIPLE]
  *
- * SOURCE_DATE_EPOCH and BUILD_HASH replace what git says of the commit. DENORT_BIN, where it is set, names the runtime that
- * deno compile puts in front, and DENO_COMPILE another Deno to compile with.
+ * SOURCE_DATE_EPOCH and BUILD_HASH replace what git says of the commit. DENORT_BIN, where it is set, names
+ * the runtime that deno compile puts in front, and DENO_COMPILE another Deno to compile with.
  *
- * deno compile stores times of files, and paths of packages in the messages of its parser. So it compiles a copy of the
- * sources and of their packages, which is always in the same folder and has the time of the commit. Packages are bundled, except
- * native ones, and modules are minified JavaScript: everything in a compiled program is read into memory when it starts, and
- * deno compile keeps TypeScript beside the JavaScript that it makes of it.
+ * deno compile stores times of files, and paths of packages in the messages of its parser. So it compiles a
+ * copy of the sources and of their packages, which is always in the same folder and has the time of the
+ * commit. Packages are bundled, except native ones, and modules are minified JavaScript: everything in a
+ * compiled program is read into memory when it starts, and deno compile keeps TypeScript beside the
+ * JavaScript that it makes of it.
  */
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";
@@ -148,7 +150,9 @@ async function clear(): Promise<void> {
   for (const dir of [sources, minified, denoDir, cache]) await ifFound(Deno.remove(dir, { recursive: true }));
 }
 
-/** Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program. */
+/**
+ * Starts the compiled program: deno compile puts any runtime in front, even one that cannot read the program.
+ */
 async function start(program: string): Promise<void> {
   const { success, stdout, stderr } = await new Deno.Command(program, {
     args: ["version", "--json"],
@@ -184,7 +188,10 @@ async function openStage(): Promise<Deno.FsFile> {
   return lock;
 }
 
-/** Leaves of each file the one form that browsers take from the gateway; for other clients it is unpacked there. */
+/**
+ * Leaves of each file the one form that browsers take from the gateway; for
+ * other clients it is unpacked there.
+ */
 async function keepPacked(dir: string): Promise<void> {
   const names = await Array.fromAsync(Deno.readDir(dir), ({ name }) => name);
   for (const name of names.filter((each) => each.endsWith(".gz")).map((each) => each.slice(0, -3))) {
@@ -214,8 +221,8 @@ async function bundleGuests(): Promise<void> {
 }
 
 /**
- * Replaces each module by one of the same name in JavaScript, without types, comments and spaces. Modules keep their places, and
- * functions their names for stack traces.
+ * Replaces each module by one of the same name in JavaScript, without types, comments and spaces. Modules
+ * keep their places, and functions their names for stack traces.
  */
 async function minifyModules(): Promise<void> {
   const isModule = (path: string) => path.endsWith(".ts") && !path.endsWith(".d.ts");
@@ -255,8 +262,8 @@ interface Pruned {
 }
 
 /**
- * Leaves only these packages in deno.json and deno.lock of the copy, and the bundled ones under their names: deno compile
- * includes every package named there, the tests' packages too.
+ * Leaves only these packages in deno.json and deno.lock of the copy, and the bundled ones under their names:
+ * deno compile includes every package named there, the tests' packages too.
  */
 async function prune(packages: readonly HostPackage[], bundled: ReadonlyMap<string, string>): Promise<void> {
   const edit = async (name: string, change: (json: Pruned) => void) => {

@@ -8,7 +8,9 @@ export interface Stamp {
   sourceDateEpoch: number;
 }
 
-/** Reads version and commit of the checkout; SOURCE_DATE_EPOCH and BUILD_HASH of the environment come first. */
+/**
+ * Reads version and commit of the checkout; SOURCE_DATE_EPOCH and BUILD_HASH of the environment come first.
+ */
 export async function readStamp(root: string, version?: string): Promise<Stamp> {
   const config = JSON.parse(await Deno.readTextFile(join(root, "deno.json")));
   const git = async (...args: string[]) => {

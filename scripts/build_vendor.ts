@@ -4,12 +4,15 @@ import { hostModules, type HostPackage } from "./host_packages.ts";
 
 /** Packages that load a native addon by a name that is computed: a bundle cannot hold it. */
 export const NATIVE = ["@napi-rs/blake-hash"];
-/** Addons that packages do without where they are not built, as they never are here: their require fails and is caught. */
+/**
+ * Addons that packages do without where they are not built, as they never are here:
+ * their require fails and is caught.
+ */
 const OPTIONAL = ["cpu-features", "*.node"];
 
 /**
- * Bundles the packages that the program imports, with shared parts once: a tenth of their files' size, all of which a compiled
- * program reads into memory when it starts.
+ * Bundles the packages that the program imports, with shared parts once: a tenth of their files' size, all of
+ * which a compiled program reads into memory when it starts.
  *
  * @param sources folder of the sources, which get a folder `vendor`
  * @param bundle runs `deno bundle` with arguments
@@ -46,8 +49,8 @@ export async function bundlePackages(
 }
 
 /**
- * CommonJS packages require modules of Node, and some name their folder; a bundle has a stand-in for `require` that fails unless
- * there is one, and no `__dirname`.
+ * CommonJS packages require modules of Node, and some name their folder; a bundle has a stand-in for
+ * `require` that fails unless there is one, and no `__dirname`.
  */
 async function giveRequire(dir: string): Promise<void> {
   for await (const { name } of Deno.readDir(dir)) {
@@ -60,7 +63,10 @@ async function giveRequire(dir: string): Promise<void> {
   }
 }
 
-/** The bundler names a chunk by the folders of its packages too: the same program has the same bytes wherever it is built. */
+/**
+ * The bundler names a chunk by the folders of its packages too: the same program has the
+ * same bytes wherever it is built.
+ */
 export async function nameByContent(dir: string): Promise<void> {
   const files = (await Array.fromAsync(Deno.readDir(dir), ({ name }) => name)).filter((name) =>
     name.endsWith(".js")
@@ -98,7 +104,10 @@ function hashOf(text: string): string {
 const DIRNAME = "const __dirname=import.meta.dirname;\n";
 const REQUIRE = 'import { createRequire } from "node:module";const require=createRequire(import.meta.url);\n';
 
-/** Packages that {@linkcode NATIVE} ones need, without those for another C library than that of Deno's programs. */
+/**
+ * Packages that {@linkcode NATIVE} ones need, without those for another C
+ * library than that of Deno's programs.
+ */
 export function nativePackages(packages: readonly HostPackage[]): HostPackage[] {
   const byKey = new Map(packages.map((each) => [each.key, each]));
   const found = new Set(packages.filter(({ name }) => NATIVE.includes(name)));

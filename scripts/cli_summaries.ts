@@ -1,6 +1,6 @@
 /**
- * Generates cmd/sbx/summaries.ts from the commands. A newcomer asks for the list of commands first; loading all of them for
- * one line each takes four times as long.
+ * Generates cmd/sbx/summaries.ts from the commands. A newcomer asks for the list of commands first; loading
+ * all of them for one line each takes four times as long.
  */
 import { allCommands } from "../cmd/sbx/commands.ts";
 

@@ -4,10 +4,11 @@
  *     deno run -A scripts/deb.ts --out DIR [--arch amd64|arm64] [--version SEMVER] [--program FILE --runtime VERSION]
  *       [--others --url URL]
  *
- * --others: an rpm, a tarball with its installer, PKGBUILD and sbx.nix beside it, which get the tarball from URL.
+ * --others: an rpm, a tarball with its installer, PKGBUILD and sbx.nix beside it,
+ * which get the tarball from URL.
  *
- * Without --program the program is built first. A program of another architecture cannot run here: --runtime says which
- * Deno is in it.
+ * Without --program the program is built first. A program of another architecture cannot run here:
+ * --runtime says which Deno is in it.
  */
 import { parseArgs } from "@std/cli";
 import { join } from "node:path";

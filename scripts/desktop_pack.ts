@@ -1,4 +1,7 @@
-/** Compresses the files of the built desktop page once, for the gateway to send as they are. `desktop_pack.ts FOLDER` */
+/**
+ * Compresses the files of the built desktop page once, for the gateway to send as
+ * they are. `desktop_pack.ts FOLDER`
+ */
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import { join } from "node:path";
 

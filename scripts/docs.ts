@@ -1,6 +1,6 @@
 /**
- * Generates docs/reference/, schemas/, the gateway's routes and the field catalogue of events from the code: `make docs`. Tests fail when one of
- * them is stale.
+ * Generates docs/reference/, schemas/, the gateway's routes and the field catalogue of events from the code:
+ * `make docs`. Tests fail when one of them is stale.
  */
 import { writeEventFiles } from "../lib/event/generate.ts";
 

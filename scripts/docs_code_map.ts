@@ -39,7 +39,9 @@ export interface CodeFolder {
   path: string;
   /** file of {@linkcode ENTRIES} */
   entry: string;
-  /** first sentence of the entry's header, without citations; undefined: the entry has no header of its own */
+  /**
+   * first sentence of the entry's header, without citations; undefined: the entry has no header of its own
+   */
   purpose: string | undefined;
 }
 

@@ -2,7 +2,10 @@ import { formOf } from "../lib/config/settings/explain.ts";
 import { type LeafDefinition, loadDefinitions } from "../lib/config/settings/mod.ts";
 import { table } from "./docs_table.ts";
 
-/** Values to show for settings whose default is empty or says nothing of the form; as `sbx settings set` takes them. */
+/**
+ * Values to show for settings whose default is empty or says nothing of the form; as
+ * `sbx settings set` takes them.
+ */
 export const EXAMPLES: Record<string, string> = {
   "ledger.export_dir": "/var/backups/sbx",
   "ledger.max_size_mb": "512",

@@ -14,7 +14,10 @@ import { type Mutation, mutationsOf } from "./mutation.ts";
 import { type Coverage, coverageOf } from "./mutation_coverage.ts";
 import { judge, type Verdict } from "./mutation_run.ts";
 
-/** Tests of each noun beside `tests/unit/NOUN` and `tests/fuzz/NOUN_test.ts`: attacks that go through its code. */
+/**
+ * Tests of each noun beside `tests/unit/NOUN` and `tests/fuzz/NOUN_test.ts`:
+ * attacks that go through its code.
+ */
 const NOUNS: Record<string, string[]> = {
   policy: ["consent", "destination", "method", "passthrough", "path", "precedence", "private", "rule"].map(
     attack,
@@ -54,7 +57,10 @@ const FOLDERS: Record<string, string> = {
   release: "release",
 };
 
-/** Tests that start the noun's code in a process of its own, where coverage cannot see it: they run for each mutation. */
+/**
+ * Tests that start the noun's code in a process of its own, where coverage cannot see
+ * it: they run for each mutation.
+ */
 const PROCESSES: Record<string, string[]> = {
   gateway: ["tests/api/gateway_test.ts", "tests/api/gateway_stream_test.ts"],
 };
@@ -139,7 +145,9 @@ try {
   await Promise.all(copies.map((copy) => Deno.remove(copy, { recursive: true })));
 }
 
-/** Runs the tests that reach a mutated line; all of the noun's where none is known to, for code in workers. */
+/**
+ * Runs the tests that reach a mutated line; all of the noun's where none is known to, for code in workers.
+ */
 async function attempt(copy: string, place: Place, known: string[], coverage: Coverage): Promise<Outcome> {
   const { noun, file, mutation } = place;
   const passing = known.filter((test) => coverage.times.has(test));
@@ -210,7 +218,9 @@ async function* sources(folder: string): AsyncGenerator<string> {
   }
 }
 
-/** A line counts as not run if a part of it is not, such as a return behind its condition: nearby lines count. */
+/**
+ * A line counts as not run if a part of it is not, such as a return behind its condition: nearby lines count.
+ */
 function reaches({ lines }: Coverage, test: string, file: string, line: number): boolean {
   for (let near = line - NEAR; near <= line + NEAR; near++) {
     if (lines.get(`${file}:${near}`)?.has(test)) return true;
@@ -218,7 +228,10 @@ function reaches({ lines }: Coverage, test: string, file: string, line: number):
   return false;
 }
 
-/** Tests that run most of a file in their time, up to {@linkcode BUDGET_MS}, and {@linkcode LEAST_TESTS} at least. */
+/**
+ * Tests that run most of a file in their time, up to {@linkcode BUDGET_MS}, and
+ * {@linkcode LEAST_TESTS} at least.
+ */
 function closest(file: string, tests: string[], { lines, times }: Coverage): string[] {
   const counts = new Map(tests.map((test) => [test, 0]));
   for (const [line, runs] of lines) {

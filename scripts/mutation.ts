@@ -37,7 +37,10 @@ const OPERATORS: Record<string, string> = {
   "%": "*",
 };
 
-/** All single changes of a source that a test should notice: operators, conditions, literals, dropped statements. */
+/**
+ * All single changes of a source that a test should notice: operators,
+ * conditions, literals, dropped statements.
+ */
 export function mutationsOf(source: string): Mutation[] {
   const { program } = parse(source, {
     sourceType: "module",
@@ -101,7 +104,10 @@ export function mutationsOf(source: string): Mutation[] {
 /** Nodes of types and casts that hold code. */
 const KEPT = new Set(["TSAsExpression", "TSNonNullExpression", "TSSatisfiesExpression"]);
 
-/** True if a declaration is a constant of time: a test with a wall-clock limit would be needed to notice its change. */
+/**
+ * True if a declaration is a constant of time: a test with a wall-clock limit would
+ * be needed to notice its change.
+ */
 const isDuration = ({ id, init }: Node) =>
   /^[A-Z0-9_]*_MS$/.test(id.name ?? "") && /Literal|Binary/.test(init?.type ?? "");
 

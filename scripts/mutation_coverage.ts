@@ -15,7 +15,10 @@ export interface TestTime {
   cpuMs: number;
 }
 
-/** What one test file does without a mutation; kept between runs while neither it nor the folders that it runs change. */
+/**
+ * What one test file does without a mutation; kept between runs while neither it nor
+ * the folders that it runs change.
+ */
 interface Known extends TestTime {
   /** of the test and of those folders */
   digest: string;
@@ -24,8 +27,8 @@ interface Known extends TestTime {
 }
 
 /**
- * Runs each test file alone and notes which lines of `lib/` it ran, so that a mutation meets only the tests that can
- * notice it. Several run at once. A test that fails already is named and left out.
+ * Runs each test file alone and notes which lines of `lib/` it ran, so that a mutation meets only the tests
+ * that can notice it. Several run at once. A test that fails already is named and left out.
  *
  * @param checkout folder of the checkout
  * @param tests test files, relative to it
@@ -60,7 +63,10 @@ export async function coverageOf(
   return coverage;
 }
 
-/** Digest of a test and of all code beside the lines that it runs: also of a worker's, which coverage does not see. */
+/**
+ * Digest of a test and of all code beside the lines that it runs: also of a
+ * worker's, which coverage does not see.
+ */
 async function digestOf(checkout: string, test: string, lines: string[] = []): Promise<string> {
   let text = await Deno.readTextFile(join(checkout, test));
   for (const folder of [...new Set(lines.map(dirname))].sort()) {

@@ -67,8 +67,8 @@ export async function runTests(
 }
 
 /**
- * Runs tests on a mutated checkout. A failure counts when the same test file fails twice. A late run counts when the
- * tests without the mutation, run right after it, are much faster.
+ * Runs tests on a mutated checkout. A failure counts when the same test file fails twice. A late run counts
+ * when the tests without the mutation, run right after it, are much faster.
  *
  * @param expectedMs time of the tests without the mutation when they were measured
  * @param original runs a function on the checkout without the mutation

@@ -8,7 +8,10 @@ const CACHE = join(ROOT, ".deno/cache/npm/registry.npmjs.org");
 /** Packages that Deno leaves out of its cache: natives of other systems. */
 const OTHERS = join(ROOT, ".cache/npm");
 
-/** Folder with the files of a package of the lock; one that is not cached is fetched by npm and verified by the lock. */
+/**
+ * Folder with the files of a package of the lock; one that is not cached is fetched
+ * by npm and verified by the lock.
+ */
 export async function npmFolder(name: string, version: string): Promise<string> {
   const [cached, other] = [CACHE, OTHERS].map((dir) => join(dir, name, version));
   for (const dir of [cached, other]) if (await isFile(join(dir, "package.json"))) return dir;

@@ -1,5 +1,6 @@
 /**
- * `make pkg`: the installer for macOS, signed and notarized. Credentials are checked before anything is built.
+ * `make pkg`: the installer for macOS, signed and notarized. Credentials are
+ * checked before anything is built.
  *
  *     deno run -A scripts/pkg.ts --out DIR --application NAME --installer NAME --profile NAME [--dry-run]
  */

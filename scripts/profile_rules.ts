@@ -1,6 +1,6 @@
 /**
- * Writes the rules of the built-in profiles of agents from `[agent.hosts]` of each, and the machine that they share:
- * deno run -A scripts/profile_rules.ts
+ * Writes the rules of the built-in profiles of agents from `[agent.hosts]` of each, and the machine that they
+ * share: deno run -A scripts/profile_rules.ts
  */
 import { parseToml } from "../lib/base/toml/mod.ts";
 import HOSTS from "./profile_hosts.json" with { type: "json" };
@@ -52,8 +52,8 @@ function atPath(place: string): string {
 }
 
 /**
- * Rules that allow reading registries and repositories and everything at the agent's hosts, refuse its reports and the
- * models of others, and ask about the rest.
+ * Rules that allow reading registries and repositories and everything at the agent's hosts, refuse its
+ * reports and the models of others, and ask about the rest.
  */
 export function agentRules({ models, own = [], login = [], reports = [] }: AgentHosts): string {
   const hosts = [...models, ...own];

@@ -1,6 +1,7 @@
 /**
- * Writes `sbx-sbom.spdx.json`: every npm package in the program, Deno's runtime, the C library that it is linked to, and
- * vhost-device-vsock where a package brings it (docs/design/contracts/10-release.md §10, "Release pipeline").
+ * Writes `sbx-sbom.spdx.json`: every npm package in the program, Deno's runtime, the C library that
+ * it is linked to, and vhost-device-vsock where a package brings it
+ * (docs/design/contracts/10-release.md §10, "Release pipeline").
  *
  *     deno run -A scripts/sbom.ts --out FILE --program FILE --runtime VERSION [--target linux-x64] [--vsock FILE.deb]
  */

@@ -1,7 +1,7 @@
 /**
- * Writes the types of the SDKs from schemas/api.v1.json: TypeScript's by openapi-typescript, which `make sdk` installs, and
- * Python's TypedDicts here, since no kept generator makes them without a runtime of its own. `make sdk` runs it; a test of tests/sdk
- * fails when a file is stale.
+ * Writes the types of the SDKs from schemas/api.v1.json: TypeScript's by openapi-typescript, which `make sdk`
+ * installs, and Python's TypedDicts here, since no kept generator makes them without a runtime of its own.
+ * `make sdk` runs it; a test of tests/sdk fails when a file is stale.
  */
 import { fileURLToPath } from "node:url";
 
@@ -134,7 +134,10 @@ function joined({ allOf }: Node): Node {
   };
 }
 
-/** Adds the class of an object. Python 3.10 has no mark for single fields: required ones are in a class of their own. */
+/**
+ * Adds the class of an object. Python 3.10 has no mark for single fields: required
+ * ones are in a class of their own.
+ */
 function dictOf(schema: Node, name: string, classes: string[], _named: boolean, allOf: Node[] = []): string {
   const bases = allOf.flatMap(({ $ref }) => $ref === undefined ? [] : [$ref.split("/").at(-1)]);
   const fields = Object.entries<Node>(schema.properties).map(([field, value]) => ({

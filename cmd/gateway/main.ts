@@ -85,8 +85,8 @@ async function serve(port: number | undefined): Promise<number> {
 }
 
 /**
- * Listens on a port of both loopback addresses: browsers try both for the host of the desktop page, so another user must
- * not have either.
+ * Listens on a port of both loopback addresses: browsers try both for the host of the desktop page, so
+ * another user must not have either.
  *
  * @returns the port
  */
@@ -96,7 +96,8 @@ function listen(port: number, handler: (request: Request) => Promise<Response>, 
       return listenOnBoth(port, handler);
     } catch (cause) {
       if (!(cause instanceof Deno.errors.AddrInUse)) throw cause;
-      // Clients read the port from its file, never assume it: another program on the default one gets no token.
+      // Clients read the port from its file, never assume it: another program on
+      // the default one gets no token.
       if (orAny) port = 0;
       if (port === 0 && tries < FREE_PORT_TRIES) continue;
       throw new SbxError(

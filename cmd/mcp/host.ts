@@ -16,8 +16,8 @@ export class Host {
   }
 
   /**
-   * Runs `work` with a client of the API. Like the CLI, starts service and gateway before a call when they are not
-   * running: an agent's session may outlive them.
+   * Runs `work` with a client of the API. Like the CLI, starts service and gateway before a call when they
+   * are not running: an agent's session may outlive them.
    *
    * @throws {SbxError} the error of the API, or of starting service and gateway
    */
@@ -62,7 +62,8 @@ export class OwnVms {
   }
 
   /**
-   * Id of a VM that may be touched. Names are resolved here, because another VM may get the name of a deleted one.
+   * Id of a VM that may be touched. Names are resolved here, because another VM may
+   * get the name of a deleted one.
    *
    * @throws {SbxError} `vm.not_found`: no such VM, or one that was not made here
    */

@@ -38,8 +38,8 @@ export async function serveHttp(host: Host, port: number): Promise<void> {
 }
 
 /**
- * Checks Host, Origin and token as the gateway does. Each request has its own server, without state between requests:
- * there are no sessions to keep open or to steal, and a client that disconnects cancels its call.
+ * Checks Host, Origin and token as the gateway does. Each request has its own server, without state between
+ * requests: there are no sessions to keep open or to steal, and a client that disconnects cancels its call.
  */
 function handler(host: Host): (request: Request) => Promise<Response> {
   const gate = new CurrentGate();

@@ -155,7 +155,10 @@ export function hintForAgent(hint: string): string {
 /** Longest name and version of a client that are passed on, in characters. */
 const NAME_MAX = 64;
 
-/** `User-Agent` of the requests of one call. @param client of MCP's `initialize`; unknown over HTTP, which has no sessions */
+/**
+ * `User-Agent` of the requests of one call.
+ * @param client of MCP's `initialize`; unknown over HTTP, which has no sessions
+ */
 export function agentOf(client: { name: string; version: string } | undefined): string {
   const own = `sbx-mcp/${VERSION}`;
   if (!client) return own;
@@ -182,8 +185,8 @@ const CHARS_MAX = 128 * 1024;
 const CHARS_PER_ITEM = 64;
 
 /**
- * Cuts the longest texts, then lists, until the result fits. The shape stays the same, and a call whose effect has
- * happened keeps its answer.
+ * Cuts the longest texts, then lists, until the result fits. The shape stays the same, and a call whose
+ * effect has happened keeps its answer.
  */
 export function fitResult(
   result: Record<string, unknown>,

@@ -41,7 +41,8 @@ async function run(args: string[]): Promise<number> {
   }
   const [argument, ...rest] = args;
   if (rest.length > 0 || !SESSION_ID.test(argument)) throw unknownArguments(NAME, args);
-  // Records and sockets are private to their user. virtiofsd sets its own umask, so a guest's files get the modes it asks for.
+  // Records and sockets are private to their user. virtiofsd sets its own umask, so a guest's
+  // files get the modes it asks for.
   Deno.umask(0o077);
   outliveRejections();
   redactLog(new Redactor().text);

@@ -159,8 +159,8 @@ export const COMMAND_WORDS: readonly string[] = [
 ];
 
 /**
- * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a literal one
- * before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for
+ * Loads a command of {@linkcode COMMANDS}. The specifier is computed, since Deno reads every module of a
+ * literal one before it runs anything, which doubles the time of `sbx version`. all.ts names the modules for
  * `deno compile --include` and for import checks.
  */
 export async function loadCommand(name: string): Promise<Command | CommandGroup> {

@@ -4,7 +4,10 @@ import { remoteHost } from "./host.ts";
 import { note } from "../../lib/base/print/mod.ts";
 import type { AskView } from "../../lib/client/api/mod.ts";
 
-/** Returns the client of the gateway that a command is for; starts this home's gateway and service if necessary. */
+/**
+ * Returns the client of the gateway that a command is for; starts this home's
+ * gateway and service if necessary.
+ */
 export async function connect(): Promise<Client> {
   const address = remoteHost();
   if (address !== undefined) {

@@ -23,7 +23,8 @@ export function remoteHost(): string | undefined {
  * Takes the machine from the front of a command line, or from the environment.
  *
  * @returns the command line without it
- * @throws {SbxError} `usage.invalid`: no address; `host.local_command`: the command works on this machine only
+ * @throws {SbxError} `usage.invalid`: no address; `host.local_command`: the
+ * command works on this machine only
  */
 export function takeHost(
   argv: string[],

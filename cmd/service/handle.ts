@@ -104,7 +104,10 @@ function toJsonWords(message: string): string {
   return message.replace(/^must be a table$/, "must be an object");
 }
 
-/** @throws {SbxError} 422 `request.unknown_field` or `request.malformed` for the shape, 400 `request.invalid` for a value */
+/**
+ * @throws {SbxError} 422 `request.unknown_field` or `request.malformed` for the shape,
+ * 400 `request.invalid` for a value
+ */
 function check(schema: z.ZodType, value: unknown, where: string): unknown {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
@@ -151,7 +154,10 @@ export async function askedBy(context: Context, body: unknown): Promise<Asked | 
   return { key, digest: new Uint8Array(hash).toHex() };
 }
 
-/** Refuses a client of another version of the API; one without the header takes this. @throws {SbxError} `api.version` */
+/**
+ * Refuses a client of another version of the API; one without the header takes this.
+ * @throws {SbxError} `api.version`
+ */
 export function requireApiVersion(context: Context): void {
   const asked = context.req.header(API_VERSION_HEADER);
   if (asked === undefined || asked === API_VERSION) return;

@@ -1,4 +1,7 @@
-/** Denies this process to open files and sockets and to start programs, for good: by seccomp, or by macOS's sandbox. */
+/**
+ * Denies this process to open files and sockets and to start programs, for good: by
+ * seccomp, or by macOS's sandbox.
+ */
 import { confineProcess as confineOnLinux } from "../libc/confine.ts";
 import { enterSandbox } from "../posix/mod.ts";
 

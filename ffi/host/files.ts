@@ -14,7 +14,10 @@ export function openFolder(path: string): Folder {
   return Deno.build.os === "darwin" ? PosixFolder.open(MAC, path) : LinuxFolder.open(path);
 }
 
-/** Yields the names in a folder, without `.` and `..`, in no order. @throws {Error} the folder cannot be read */
+/**
+ * Yields the names in a folder, without `.` and `..`, in no order.
+ * @throws {Error} the folder cannot be read
+ */
 export function readNames(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   return Deno.build.os === "darwin" ? readNamesOf(MAC, path) : readNamesOnLinux(path);
 }

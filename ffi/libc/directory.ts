@@ -16,7 +16,10 @@ function loadLibc() {
 
 let libc: ReturnType<typeof loadLibc> | undefined;
 
-/** Yields the names in a folder, without `.` and `..`, in no order. @throws {Error} the folder cannot be read */
+/**
+ * Yields the names in a folder, without `.` and `..`, in no order.
+ * @throws {Error} the folder cannot be read
+ */
 export async function* readNames(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   libc ??= loadLibc();
   const fd = libc.symbols.open(new TextEncoder().encode(`${path}\0`), O_DIRECTORY | O_CLOEXEC);

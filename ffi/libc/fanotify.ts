@@ -42,8 +42,8 @@ export interface FileQuestion {
 }
 
 /**
- * Holds who opens or executes files of the file systems that it watches. What waits is allowed by the kernel when the last
- * process that has the group ends. A process that opens such a file itself waits for itself.
+ * Holds who opens or executes files of the file systems that it watches. What waits is allowed by the kernel
+ * when the last process that has the group ends. A process that opens such a file itself waits for itself.
  */
 export class FilePermission {
   readonly #libc = loadLibc();

@@ -1,6 +1,6 @@
 /**
- * Flags of open(2) whose values depend on the architecture: on arm64 some of them have changed places. Taken from the wrong
- * one, a link would be followed that must not be.
+ * Flags of open(2) whose values depend on the architecture: on arm64 some of them have changed places. Taken
+ * from the wrong one, a link would be followed that must not be.
  */
 const [directory, noFollow] = Deno.build.arch === "aarch64" ? [0o40000, 0o100000] : [0o200000, 0o400000];
 

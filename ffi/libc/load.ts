@@ -13,8 +13,8 @@ function loadDlsym() {
 }
 
 /**
- * Finds functions by dlsym(3). `Deno.dlopen` compiles a caller for each of them, unless it blocks, and in an emulated guest
- * that takes 8 ms for one; each call takes 10 µs more without.
+ * Finds functions by dlsym(3). `Deno.dlopen` compiles a caller for each of them, unless it blocks, and in an
+ * emulated guest that takes 8 ms for one; each call takes 10 µs more without.
  *
  * @throws {Error} this libc has not all of them
  */

@@ -29,7 +29,8 @@ export function setClock(epochMs: number): void {
 }
 
 /**
- * Moves the clock by some `ms`, forward or back. A small shift is made little by little: time does not go back for programs.
+ * Moves the clock by some `ms`, forward or back. A small shift is made little by little: time
+ * does not go back for programs.
  *
  * @throws {Error} the kernel refuses
  */

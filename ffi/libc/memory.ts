@@ -1,4 +1,7 @@
-/** Memory of machines: anonymous files that other programs open by descriptor, filled from files with holes. Linux only. */
+/**
+ * Memory of machines: anonymous files that other programs open by descriptor, filled
+ * from files with holes. Linux only.
+ */
 import { O_CLOEXEC } from "./flags.ts";
 
 const MFD_CLOEXEC = 1;
@@ -9,7 +12,10 @@ const SEEK_SET = 0, SEEK_END = 2, SEEK_DATA = 3, SEEK_HOLE = 4;
 const BLOCK = 512;
 /** Most `bytes` of one call; the kernel copies no more than 2 GiB at once. */
 const COPY_MAX = 1 << 30;
-/** Parts of a copy at a time, and most `bytes` of each; the processors of a machine that stands still have nothing else to do. */
+/**
+ * Parts of a copy at a time, and most `bytes` of each; the processors of a machine that stands
+ * still have nothing else to do.
+ */
 const LANES = 2;
 const PART_MAX = 32 * 1024 * 1024;
 /** Size of the blocks that are left out of a file when all of their bytes are zero, in `bytes`. */
@@ -71,7 +77,10 @@ export class MemoryFile {
     return ((await Deno.stat(this.path)).blocks ?? 0) * BLOCK;
   }
 
-  /** Fills it with a file's content; holes stay holes. @throws {Error} the file is missing, or of another size */
+  /**
+   * Fills it with a file's content; holes stay holes.
+   * @throws {Error} the file is missing, or of another size
+   */
   async read(path: string): Promise<void> {
     const from = open(path, O_RDONLY);
     try {
@@ -82,7 +91,10 @@ export class MemoryFile {
     }
   }
 
-  /** Writes it durably to a new file, mode 0600; blocks of zeros become holes. @throws {Error} e.g. no space */
+  /**
+   * Writes it durably to a new file, mode 0600; blocks of zeros become holes.
+   * @throws {Error} e.g. no space
+   */
   async write(path: string): Promise<void> {
     await this.#write(path, true);
   }
@@ -99,8 +111,9 @@ export class MemoryFile {
   }
 
   /**
-   * Copies all but blocks of zeros to the same place of a file with holes. A booted guest has a tenth of its memory
-   * in pages that it was given empty and did not use: every machine that starts from the file would get them.
+   * Copies all but blocks of zeros to the same place of a file with holes. A booted guest has a
+   * tenth of its memory in pages that it was given empty and did not use: every machine that
+   * starts from the file would get them.
    */
   async #copyUsed(to: number): Promise<void> {
     const map = this.#map();
@@ -202,7 +215,9 @@ export class MemoryFile {
     });
   }
 
-  /** Ends copies under way, then frees the descriptor: until then its number must not become another file's. */
+  /**
+   * Ends copies under way, then frees the descriptor: until then its number must not become another file's.
+   */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
@@ -233,7 +248,10 @@ export class MemoryFile {
 
 /** A copy of constantly changing memory: of one moment, in memory of its own until it is written. */
 export interface MemoryCopy {
-  /** Copies the current memory; no writes are allowed meanwhile. @throws {Error} there is too little memory */
+  /**
+   * Copies the current memory; no writes are allowed meanwhile.
+   * @throws {Error} there is too little memory
+   */
   take(): Promise<void>;
   /** as {@linkcode MemoryFile.write}, but not durably */
   write(path: string): Promise<void>;
@@ -278,7 +296,10 @@ async function sendRange(
   }
 }
 
-/** The runs of blocks that are not all zero, in `bytes` from the begin of `words`; the last block may be shorter. */
+/**
+ * The runs of blocks that are not all zero, in `bytes` from the begin of `words`;
+ * the last block may be shorter.
+ */
 export function* usedRuns(words: Uint32Array): Generator<[start: number, end: number]> {
   const block = HOLE / words.BYTES_PER_ELEMENT;
   let start = -1;

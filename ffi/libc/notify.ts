@@ -1,6 +1,6 @@
 /**
- * System calls of other programs that wait for this one's decision (seccomp_unotify(2)). A thread puts a filter on itself,
- * which the programs that it starts inherit. Linux 5.14 and later.
+ * System calls of other programs that wait for this one's decision (seccomp_unotify(2)). A thread puts a
+ * filter on itself, which the programs that it starts inherit. Linux 5.14 and later.
  */
 import { O_CLOEXEC, O_PATH } from "./flags.ts";
 
@@ -141,7 +141,10 @@ export class CallListener {
     return { id: request.getBigUint64(0, true), pid: request.getUint32(8, true), call, args };
   }
 
-  /** Reads a text that ends with NUL from the memory of a thread that waits. @returns undefined when it cannot */
+  /**
+   * Reads a text that ends with NUL from the memory of a thread that waits.
+   * @returns undefined when it cannot
+   */
   text({ pid }: WaitingCall, address: bigint): Uint8Array | undefined {
     const bytes = this.#read(pid, address, this.#memory.length);
     const end = bytes?.indexOf(0) ?? -1;
@@ -206,7 +209,10 @@ export class CallListener {
   }
 }
 
-/** Makes a new file, with the flags of another program's call. @throws {Error} it exists, or cannot be made */
+/**
+ * Makes a new file, with the flags of another program's call.
+ * @throws {Error} it exists, or cannot be made
+ */
 export function makeFile(path: string, flags: number, mode: number): Disposable & { fd: number } {
   const text = new TextEncoder().encode(`${path}\0`);
   const fd = libc().open(text, flags | O_CREAT | O_EXCL | O_CLOEXEC, mode);

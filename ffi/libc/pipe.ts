@@ -90,8 +90,8 @@ export class PipeEnd {
   }
 
   /**
-   * Ends the stream for its reader after the bytes that the pipe holds now. Later ones are read and dropped: the processes
-   * that have the pipe open can go on writing.
+   * Ends the stream for its reader after the bytes that the pipe holds now. Later ones are read and dropped:
+   * the processes that have the pipe open can go on writing.
    */
   leave(): void {
     if (this.#isClosed || this.#left !== undefined) return;

@@ -50,7 +50,10 @@ export class PseudoTerminal {
     this.#libc.ioctl(this.#fd, BigInt(TIOCSWINSZ), bytes(new Uint16Array([rows, cols, 0, 0])));
   }
 
-  /** Reads and returns the number of `bytes`; null while no program has the slave side open, and at the end once it was left. */
+  /**
+   * Reads and returns the number of `bytes`; null while no program has the slave side open,
+   * and at the end once it was left.
+   */
   async read(into: Uint8Array<ArrayBuffer>): Promise<number | null> {
     if (this.#left === undefined) await readiness().wait(this.#fd, READABLE);
     if (this.#left !== undefined && (this.#left <= 0 || !stateOf(this.#fd).isReadable)) return null;

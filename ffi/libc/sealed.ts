@@ -6,7 +6,8 @@ const F_SEAL_SEAL = 1, F_SEAL_SHRINK = 2, F_SEAL_GROW = 4, F_SEAL_WRITE = 8;
 const ALL = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE;
 
 /**
- * Makes a file that holds a text for good. Root with its descriptor opens it for writing, and fails at the first byte.
+ * Makes a file that holds a text for good. Root with its descriptor opens it for
+ * writing, and fails at the first byte.
  *
  * @param name shown in /proc
  * @returns its descriptor; open while the process lives

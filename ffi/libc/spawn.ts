@@ -153,7 +153,9 @@ function spawn(
   }
 }
 
-/** Numbers of the calls that change this thread alone; libc's functions of these names change every thread. */
+/**
+ * Numbers of the calls that change this thread alone; libc's functions of these names change every thread.
+ */
 const CALLS = Deno.build.arch === "aarch64"
   ? { setresuid: 147, setresgid: 149, setgroups: 159 }
   : { setresuid: 117, setresgid: 119, setgroups: 116 };
@@ -178,8 +180,9 @@ function giveTo({ uid }: UserIds, descriptor: number): void {
 let calls: ReturnType<typeof loadSyscall> | undefined;
 
 /**
- * Runs work with another user's permissions in this thread, which its child keeps: posix_spawn(3) itself changes no
- * user. This thread's saved user stays root, until it is root again; the child's is the user's from its execve(2) on.
+ * Runs work with another user's permissions in this thread, which its child keeps: posix_spawn(3)
+ * itself changes no user. This thread's saved user stays root, until it is root again; the child's is
+ * the user's from its execve(2) on.
  */
 function asUser<T>({ uid, gid, groups }: UserIds, work: () => T): T {
   const libc = calls ??= loadSyscall();
@@ -288,8 +291,8 @@ function loadCloseRange() {
 }
 
 /**
- * Keeps the programs that are started from here on from getting any open file but their standard streams. Deno opens vsock
- * connections without that.
+ * Keeps the programs that are started from here on from getting any open file but their standard streams.
+ * Deno opens vsock connections without that.
  *
  * @throws {Error} the kernel cannot do it
  */

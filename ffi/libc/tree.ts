@@ -1,6 +1,6 @@
 /**
- * Folders of a tree that another program changes at the same time: each is opened below the root without following a
- * link, and its entries are named by bytes relative to it. Linux only.
+ * Folders of a tree that another program changes at the same time: each is opened below the root without
+ * following a link, and its entries are named by bytes relative to it. Linux only.
  */
 import { O_CLOEXEC, O_DIRECTORY, O_NOFOLLOW, O_PATH } from "./flags.ts";
 import { callError, cString, Descriptor, timesOf } from "./descriptor.ts";

@@ -1,6 +1,6 @@
 /**
- * Opens a path that cannot leave a folder, even if another program changes links meanwhile: one component after the other, each
- * without following a link; links are read and followed here.
+ * Opens a path that cannot leave a folder, even if another program changes links meanwhile: one component
+ * after the other, each without following a link; links are read and followed here.
  */
 import type { PathHandle } from "../host/handle.ts";
 import { OpenError } from "../libc/beneath.ts";

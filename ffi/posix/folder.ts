@@ -1,6 +1,6 @@
 /**
- * Folders of a tree that another program changes at the same time: each is opened component by component without following a
- * link, and its entries are named by bytes relative to it.
+ * Folders of a tree that another program changes at the same time: each is opened component by component
+ * without following a link, and its entries are named by bytes relative to it.
  */
 import type { Descriptor, Folder } from "../host/handle.ts";
 import { CallError, cString } from "../libc/descriptor.ts";
@@ -248,7 +248,10 @@ function split(path: Uint8Array): Uint8Array[] {
   return parts;
 }
 
-/** Yields the names in a folder, without `.` and `..`, in no order. @throws {Error} the folder cannot be read */
+/**
+ * Yields the names in a folder, without `.` and `..`, in no order.
+ * @throws {Error} the folder cannot be read
+ */
 export async function* readNamesOf(calls: Calls, path: string): AsyncGenerator<Uint8Array<ArrayBuffer>> {
   using folder = openOrThrow(calls, path);
   let count = 0;

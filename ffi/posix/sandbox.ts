@@ -1,4 +1,7 @@
-/** macOS's sandbox for a process that needs only its open files and sockets: what seccomp is on Linux (ffi/libc/confine.ts). */
+/**
+ * macOS's sandbox for a process that needs only its open files and sockets: what seccomp is
+ * on Linux (ffi/libc/confine.ts).
+ */
 import { DARWIN } from "./platform.ts";
 
 /**

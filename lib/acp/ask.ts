@@ -1,4 +1,7 @@
-/** Questions of policy in the editor: one at a time, with their reason and the scopes of an answer, answered by the person there. */
+/**
+ * Questions of policy in the editor: one at a time, with their reason and the scopes of an
+ * answer, answered by the person there.
+ */
 import type { AgentContext, PermissionOption, RequestPermissionResponse } from "@agentclientprotocol/sdk";
 import { asSbxError } from "../base/error/mod.ts";
 import { note, plain } from "../base/print/mod.ts";
@@ -42,7 +45,10 @@ export class Asks {
     this.#answers = answers;
   }
 
-  /** The session in which questions appear: the one that a person wrote into last. Before it there is no place for them. */
+  /**
+   * The session in which questions appear: the one that a person wrote into last. Before
+   * it there is no place for them.
+   */
   set session(id: string) {
     this.#current = id;
     this.#session.resolve();
@@ -125,8 +131,8 @@ function reasonOf(ask: AskView): string {
 }
 
 /**
- * A line that an editor shows as it is written. Editors read texts as Markdown, and a guest chose parts of this one: it
- * must neither look like another question nor load a picture from anywhere.
+ * A line that an editor shows as it is written. Editors read texts as Markdown, and a guest chose parts of
+ * this one: it must neither look like another question nor load a picture from anywhere.
  */
 function asText(line: string): string {
   return plain(line).replaceAll(/[\\`*[\]<>]/g, "\\$&");

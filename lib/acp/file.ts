@@ -9,7 +9,10 @@ import { plain } from "../base/print/mod.ts";
 import { looksSecret } from "../repo/mod.ts";
 import type { Place } from "./place.ts";
 
-/** Whether the agent reaches the editor's files: never, to read changes that are not saved yet, or to write as well. */
+/**
+ * Whether the agent reaches the editor's files: never, to read changes that are not
+ * saved yet, or to write as well.
+ */
 export type FileAccess = "none" | "read" | "write";
 
 /** Most characters of one file, and most bytes of one that is written over. */

@@ -1,6 +1,6 @@
 /**
- * The agent's end of the connection, between its bytes and the SDK: no answer to a question that was not asked, no id that
- * is in use, no flood, and no name of a method that the SDK would print.
+ * The agent's end of the connection, between its bytes and the SDK: no answer to a question that was not
+ * asked, no id that is in use, no flood, and no name of a method that the SDK would print.
  */
 import { type AnyMessage, ndJsonStream, RequestError, type Stream } from "@agentclientprotocol/sdk";
 

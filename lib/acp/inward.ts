@@ -1,9 +1,15 @@
-/** The editor's words for the agent in the VM: paths are the VM's, and files outside of the folder stay outside. */
+/**
+ * The editor's words for the agent in the VM: paths are the VM's, and files
+ * outside of the folder stay outside.
+ */
 import { basename } from "node:path";
 import type { ContentBlock, PromptRequest } from "@agentclientprotocol/sdk";
 import type { Place } from "./place.ts";
 
-/** A prompt for the agent. Text that the person attached goes along, of a file outside of the folder without its path. */
+/**
+ * A prompt for the agent. Text that the person attached goes along, of a file outside
+ * of the folder without its path.
+ */
 export function promptIn(prompt: PromptRequest["prompt"], place: Place): ContentBlock[] {
   return prompt.map((block) => blockIn(block, place));
 }

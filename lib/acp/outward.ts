@@ -1,7 +1,7 @@
 /**
- * The agent's words for the editor. Only the forms named here pass: paths are the person's, extensions
- * (`_meta`, by which editors start programs or show their terminals) are left out, and links out of the folder are
- * text.
+ * The agent's words for the editor. Only the forms named here pass: paths are the person's,
+ * extensions (`_meta`, by which editors start programs or show their terminals) are left out, and
+ * links out of the folder are text.
  */
 import type {
   ContentBlock,

@@ -36,7 +36,10 @@ export class Place {
     return undefined;
   }
 
-  /** Path on the host of a path that the agent names; links in it are not looked at. @returns undefined: outside of the folder */
+  /**
+   * Path on the host of a path that the agent names; links in it are not looked at.
+   * @returns undefined: outside of the folder
+   */
   toHost(path: string): string | undefined {
     const rest = below(this.#guest, path);
     return rest === undefined ? undefined : this.dir + rest;
@@ -57,7 +60,10 @@ function trimmed(path: string): string {
   return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path;
 }
 
-/** The rest of a path below a folder: empty, or with `/` at its start. A path with `.` or `..` is below nothing. */
+/**
+ * The rest of a path below a folder: empty, or with `/` at its start. A path
+ * with `.` or `..` is below nothing.
+ */
 function below(root: string, path: string): string | undefined {
   if (path.length > PATH_MAX || !path.startsWith("/") || path.includes("\0")) return undefined;
   const parts = path.split("/").slice(1);

@@ -1,6 +1,7 @@
 /**
- * An editor on the host and an agent in a VM, which speak the Agent Client Protocol through sbx. Each side has a
- * connection of its own, so no id of one reaches the other; only the methods named here pass, and each message is written again.
+ * An editor on the host and an agent in a VM, which speak the Agent Client Protocol through sbx. Each side
+ * has a connection of its own, so no id of one reaches the other; only the methods named here pass, and
+ * each message is written again.
  */
 import * as acp from "@agentclientprotocol/sdk";
 import type { z } from "zod";
@@ -384,7 +385,9 @@ class Relay {
     throw acp.RequestError.invalidRequest(undefined, `sbx: more than ${SESSIONS_MAX} sessions are open`);
   }
 
-  /** The editor's MCP servers are programs of the host, with the person's keys in their variables and headers. */
+  /**
+   * The editor's MCP servers are programs of the host, with the person's keys in their variables and headers.
+   */
   #leaveOut(servers: readonly { name: string }[]): void {
     if (servers.length === 0) return;
     const names = servers.map(({ name }) => name).join(", ");
@@ -433,7 +436,10 @@ class Relay {
     while (this.#underWay >= UNDER_WAY_MAX && !this.#ended.signal.aborted) await this.#taken.promise;
   }
 
-  /** Waits until the updates before an answer are with the editor: the SDK hands an answer over faster than an update. */
+  /**
+   * Waits until the updates before an answer are with the editor: the SDK hands an
+   * answer over faster than an update.
+   */
   async #settled(): Promise<void> {
     await nextTask();
     while (this.#underWay > 0 && !this.#ended.signal.aborted) await this.#taken.promise;

@@ -1,7 +1,8 @@
 /**
- * Archives of Debian packages. The path of a package has no digest: the index of its suite does, and the suite's release file has the
- * digest of the index (wiki.debian.org/DebianRepository/Format). The host gets both over TLS, whatever the guest's apt uses. Which
- * suites an archive has is seen in the requests of apt's own; a guest that asks for others only adds documents that say nothing.
+ * Archives of Debian packages. The path of a package has no digest: the index of its suite does, and the
+ * suite's release file has the digest of the index (wiki.debian.org/DebianRepository/Format). The host gets
+ * both over TLS, whatever the guest's apt uses. Which suites an archive has is seen in the requests of apt's
+ * own; a guest that asks for others only adds documents that say nothing.
  */
 import { createHash } from "node:crypto";
 import { ignore } from "../base/error/mod.ts";
@@ -165,7 +166,10 @@ function setLast<Value>(map: Map<string, Value>, key: string, value: Value, max:
   if (map.size > max) map.delete(map.keys().next().value!);
 }
 
-/** URL of an archive over TLS; `undefined` for a mirror at a port without TLS of which the port with TLS is not known. */
+/**
+ * URL of an archive over TLS; `undefined` for a mirror at a port without TLS of which
+ * the port with TLS is not known.
+ */
 function archiveOf(scheme: string, host: string, base: string): string | undefined {
   const url = URL.parse(`${scheme}://${host}`);
   // A URL leaves out the port that is its scheme's own.

@@ -1,6 +1,6 @@
 /**
- * The digests of an index of Debian packages, by path. An index is 50 MB of text for 60,000 packages: it is unpacked piece by piece, and
- * of each package 40 bytes are held.
+ * The digests of an index of Debian packages, by path. An index is 50 MB of text for 60,000 packages: it is
+ * unpacked piece by piece, and of each package 40 bytes are held.
  */
 import type { Buffer } from "node:buffer";
 import { setImmediate } from "node:timers";
@@ -27,8 +27,8 @@ export class PackageDigests {
   }
 
   /**
-   * The digest of a package. Two paths may have one hash: a path that the index lacks then gets the digest of another package, which
-   * the file that comes from there does not have.
+   * The digest of a package. Two paths may have one hash: a path that the index lacks then gets the digest of
+   * another package, which the file that comes from there does not have.
    */
   find(path: string): Digest | undefined {
     const first = keyOf(path, 0);

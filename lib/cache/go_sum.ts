@@ -1,6 +1,6 @@
 /**
- * Go's checksums of modules, "h1" of golang.org/x/mod/sumdb/dirhash: the SHA-256 of a list with the SHA-256 and the name of
- * each file. The archive comes from a stranger, so it is read within limits.
+ * Go's checksums of modules, "h1" of golang.org/x/mod/sumdb/dirhash: the SHA-256 of a list with the SHA-256
+ * and the name of each file. The archive comes from a stranger, so it is read within limits.
  */
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
@@ -29,7 +29,10 @@ export interface GoSum {
   isMod: boolean;
 }
 
-/** Reads the checksum of a module from a list in the form of go.sum. @param version with `/go.mod` behind it for that file */
+/**
+ * Reads the checksum of a module from a list in the form of go.sum.
+ * @param version with `/go.mod` behind it for that file
+ */
 export function readGoSum(text: string, module: string, version: string): GoSum | undefined {
   const start = `${module} ${version} h1:`;
   const line = text.split("\n").find((each) => each.startsWith(start));

@@ -10,7 +10,9 @@ export const PACKAGES_MAX = 2 ** 18;
 export const SUITE_INDEXES_MAX = 256;
 /** Longest path of a suite's files, in characters. */
 export const SUITE_PATH_MAX = 1024;
-/** Most indexes that a VM's process holds, and time in `ms` after which it forgets one that nothing asks for. */
+/**
+ * Most indexes that a VM's process holds, and time in `ms` after which it forgets one that nothing asks for.
+ */
 export const INDEXES_MAX = 4;
 export const INDEX_UNUSED_MS = 120_000;
 /** Most archives of Debian packages, and suites of one, that are remembered for a VM. */

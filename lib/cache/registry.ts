@@ -1,4 +1,7 @@
-/** Registries as registries.json describes them: requests for immutable artefacts, and the documents that vouch for them. */
+/**
+ * Registries as registries.json describes them: requests for immutable artefacts, and the
+ * documents that vouch for them.
+ */
 import REGISTRIES from "./registries.json" with { type: "json" };
 import { type Algorithm, type Digest, digestOf } from "./digest.ts";
 

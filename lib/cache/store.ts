@@ -1,7 +1,8 @@
 /**
- * Artefacts on disk, in one folder for the processes of many VMs. A file is written under a name of its own, and gets the
- * name of its digest once its digest is known: no process sees half of one, and two that write the same one write the
- * same bytes. Every reader hashes its bytes, since a file that was changed on disk must not reach a guest.
+ * Artefacts on disk, in one folder for the processes of many VMs. A file is written under a name of its
+ * own, and gets the name of its digest once its digest is known: no process sees half of one, and two
+ * that write the same one write the same bytes. Every reader hashes its bytes, since a file that was
+ * changed on disk must not reach a guest.
  */
 import { dirname, join } from "node:path";
 import { blake3 } from "../base/hash/mod.ts";
@@ -17,7 +18,10 @@ import { vouchedFor, type Voucher } from "./voucher.ts";
 
 /** Longest artefact that is kept, in `bytes`. */
 const ARTIFACT_MAX = 4 * 1024 ** 3;
-/** Longest artefact that is read whole before its first byte goes to a guest, in `bytes`; each connection may hold one. */
+/**
+ * Longest artefact that is read whole before its first byte goes to a guest, in
+ * `bytes`; each connection may hold one.
+ */
 const WHOLE_MAX = 256 * 1024;
 /** `bytes` of the disk that the cache leaves free. */
 const FREE_MIN = 1024 ** 3;
@@ -29,7 +33,10 @@ const RECORD_MAX = 128 * 1024;
 const STALE_MS = 24 * 3600 * 1000;
 /** `bytes` of one read. */
 const CHUNK = 64 * 1024;
-/** `bytes` of a copy after which the disk is looked at again: lengths may be unknown, and other copies grow too. */
+/**
+ * `bytes` of a copy after which the disk is looked at again: lengths may be
+ * unknown, and other copies grow too.
+ */
 const ROOM_STEP = 16 * 1024 * 1024;
 
 /** Name of a store's folder: of the VMs of a home, or of a profile. */
@@ -74,7 +81,8 @@ export class ArtifactStore {
   /**
    * Opens a store, and makes its folders for this user alone.
    *
-   * @throws {SbxError} `home.foreign`: another user owns one, or may write to it; `cache.invalid`: it is a link
+   * @throws {SbxError} `home.foreign`: another user owns one, or may write to
+   * it; `cache.invalid`: it is a link
    */
   static async open(dir: string, maxBytes: number): Promise<ArtifactStore> {
     const store = new ArtifactStore(dir, maxBytes);
@@ -90,7 +98,8 @@ export class ArtifactStore {
   /**
    * Opens an artefact.
    *
-   * @param expected digest that the request itself names; another one in the record is an old or a forged record
+   * @param expected digest that the request itself names; another one in the
+   * record is an old or a forged record
    */
   async find(url: string, expected?: Digest): Promise<OpenArtifact | undefined> {
     const record = await this.#readRecord(recordName(url));
@@ -167,7 +176,10 @@ export class ArtifactStore {
     return true;
   }
 
-  /** Removes the least recently used artefacts of a store that is too large, and copies that a crash left behind. */
+  /**
+   * Removes the least recently used artefacts of a store that is too large, and
+   * copies that a crash left behind.
+   */
   async shrink(): Promise<void> {
     this.#written = 0;
     const old = Date.now() - STALE_MS;
@@ -316,7 +328,10 @@ export class OpenArtifact {
     this.#discard = discard;
   }
 
-  /** A short artefact is read and hashed at once. @returns `undefined` for one whose bytes have changed, which is removed */
+  /**
+   * A short artefact is read and hashed at once.
+   * @returns `undefined` for one whose bytes have changed, which is removed
+   */
   static async of(
     file: Deno.FsFile,
     record: StoredArtifact,
@@ -340,8 +355,8 @@ export class OpenArtifact {
   #count = 0;
 
   /**
-   * The next piece. The last one is returned once the whole artefact has its digest, so that a changed one never
-   * looks complete.
+   * The next piece. The last one is returned once the whole artefact has its digest, so that a
+   * changed one never looks complete.
    *
    * @throws {SbxError} `cache.damaged`: it has changed on disk, and is removed
    */

@@ -6,8 +6,8 @@ import type { AptIndexes } from "./apt.ts";
 import type { Artifact, FilledSource, Source } from "./registry.ts";
 
 /**
- * Fetches a document of a registry for the host: over verified TLS, on a connection that no guest uses, with nothing in
- * the request that a guest chose but the path. `undefined` for anything but a whole document.
+ * Fetches a document of a registry for the host: over verified TLS, on a connection that no guest uses, with
+ * nothing in the request that a guest chose but the path. `undefined` for anything but a whole document.
  *
  * @param maxBytes absent: the limit of usual documents
  */
@@ -16,7 +16,10 @@ export type FetchDocument = (url: string, maxBytes?: number) => Promise<Uint8Arr
 /** The checksum of a registry for an artefact. */
 export type Voucher = Digest | GoSum;
 
-/** The digest of a file for which a voucher is; `undefined` if it is for another file. @param digests of the file */
+/**
+ * The digest of a file for which a voucher is; `undefined` if it is for another file.
+ * @param digests of the file
+ */
 export async function vouchedFor(
   path: string,
   digests: readonly Digest[],

@@ -17,9 +17,9 @@ export interface RequestParts {
 }
 
 /**
- * HTTP client of the API: through a Unix socket to the gateway of this user, or for `sbx status` to the service; to
- * another machine's gateway as lib/client/remote connects. Without `http`, Deno would send requests for 127.0.0.1 to the
- * proxy of `HTTP_PROXY`, token and keys included: so it is required.
+ * HTTP client of the API: through a Unix socket to the gateway of this user, or for `sbx status` to the
+ * service; to another machine's gateway as lib/client/remote connects. Without `http`, Deno would send
+ * requests for 127.0.0.1 to the proxy of `HTTP_PROXY`, token and keys included: so it is required.
  */
 export class Client {
   /**
@@ -94,10 +94,11 @@ const SEGMENTS = {
 };
 
 /**
- * Encodes the name or id of a VM, a profile, a template, a snapshot, a job or a service as one segment of a path.
+ * Encodes the name or id of a VM, a profile, a template, a snapshot, a job or a
+ * service as one segment of a path.
  *
- * @throws {SbxError} `vm.not_found`, `profile.not_found`, `template.not_found`, `snapshot.not_found`, `job.not_found`,
- * `service.not_found`: `text` cannot be one, and would change the path
+ * @throws {SbxError} `vm.not_found`, `profile.not_found`, `template.not_found`, `snapshot.not_found`,
+ * `job.not_found`, `service.not_found`: `text` cannot be one, and would change the path
  */
 export function segment(text: string, kind: keyof typeof SEGMENTS = "vm"): string {
   if (text !== "" && text !== "." && text !== ".." && !text.includes("/")) return encodeURIComponent(text);
@@ -108,8 +109,8 @@ export function segment(text: string, kind: keyof typeof SEGMENTS = "vm"): strin
 }
 
 /**
- * Encodes the name of an MCP tool as one segment: `~1` is `/` and `~0` is `~`, as in a JSON Pointer, and `~2` is `%`.
- * Gateways refuse segments that could be decoded twice.
+ * Encodes the name of an MCP tool as one segment: `~1` is `/` and `~0` is `~`, as in a JSON Pointer, and `~2`
+ * is `%`. Gateways refuse segments that could be decoded twice.
  */
 export function toolSegment(name: string): string {
   return encodeURIComponent(name.replaceAll("~", "~0").replaceAll("/", "~1").replaceAll("%", "~2"));

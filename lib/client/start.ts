@@ -99,7 +99,10 @@ export async function start(place: Home, { port, onStart }: StartOptions = {}): 
   return { client, started };
 }
 
-/** A daemon answers before it writes its pid, without which nothing can stop it. On a full disk it writes none. */
+/**
+ * A daemon answers before it writes its pid, without which nothing can stop it.
+ * On a full disk it writes none.
+ */
 async function awaitPid(place: Home, daemon: Daemon): Promise<void> {
   const deadline = performance.now() + PID_TIMEOUT_MS;
   while (await daemonPid(place, daemon) === undefined && performance.now() < deadline) {
@@ -227,8 +230,9 @@ export async function gatewayClient(place: Home): Promise<Client | undefined> {
 }
 
 /**
- * Client of the running gateway, and whether the gateway reaches the service; `undefined` when none runs. By the socket in
- * the run folder, which only this user can have made: after a power cut the TCP port of the file may be another user's.
+ * Client of the running gateway, and whether the gateway reaches the service; `undefined` when none runs.
+ * By the socket in the run folder, which only this user can have made: after a power cut the TCP port of
+ * the file may be another user's.
  */
 export async function probeGateway(
   place: Home,

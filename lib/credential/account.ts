@@ -77,8 +77,8 @@ export function requireStoredHead(
 }
 
 /**
- * Filter of a request for a token, which may spend tokens of the store only; `undefined` for any other body. A registry gets none: it
- * would be read in more ways than one.
+ * Filter of a request for a token, which may spend tokens of the store only; `undefined` for any other body.
+ * A registry gets none: it would be read in more ways than one.
  */
 export function storedTokenBody(
   vault: Vault,
@@ -220,7 +220,10 @@ class TokenRequest implements BodyFilter {
   }
 }
 
-/** Every field of a form, or of an object of JSON with plain values; `undefined` for what servers may read otherwise. */
+/**
+ * Every field of a form, or of an object of JSON with plain values; `undefined` for
+ * what servers may read otherwise.
+ */
 function fieldsOf(text: string): [name: string, value: string][] | undefined {
   if (text.trim() === "") return [];
   if (!/^\s*[{[]/.test(text)) {

@@ -90,8 +90,8 @@ export function requestBody(
 }
 
 /**
- * Filter for a response body on its way to the guest. It passes everything while no secret was sent to its host; a body
- * that began before keeps its length.
+ * Filter for a response body on its way to the guest. It passes everything while no secret was sent to its
+ * host; a body that began before keeps its length.
  *
  * @param finder finder of the secrets sent to the host, asked for with each chunk
  */
@@ -221,7 +221,9 @@ export class UniqueRows {
 
 /** Most `bytes` held back: the longest secret in its longest escapes. A longer chain of secrets is cut. */
 export const CARRY_MAX = 16 * SECRET_MAX;
-/** Part of the held bytes that has to arrive before they are searched again: small pieces cost linear time. */
+/**
+ * Part of the held bytes that has to arrive before they are searched again: small pieces cost linear time.
+ */
 const AGAIN = 1 / 8;
 /** Held `bytes` that are always searched again. */
 const CARRY_SMALL = 4 * 1024;
@@ -229,8 +231,8 @@ const EMPTY = new Uint8Array(0);
 
 /**
  * Replaces the matches of a finder in a stream of bytes, also across chunks. Holds back a possible beginning
- * of a match, at most {@linkcode CARRY_MAX} `bytes`; a chunk without matches passes uncopied. The finder is asked
- * for with each chunk: a stream that is open already is searched for a secret that becomes known.
+ * of a match, at most {@linkcode CARRY_MAX} `bytes`; a chunk without matches passes uncopied. The finder is
+ * asked for with each chunk: a stream that is open already is searched for a secret that becomes known.
  */
 export class StreamReplacer {
   #finder: () => Finder | undefined;

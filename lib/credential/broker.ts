@@ -177,7 +177,9 @@ export class CredentialBroker implements CredentialPort {
       }));
   }
 
-  /** Also for the ref that a guest gives as its password: the refusal says why this database does not get it. */
+  /**
+   * Also for the ref that a guest gives as its password: the refusal says why this database does not get it.
+   */
   login(ref: string, host: string, port: number): DatabaseLogin {
     const to = { scheme: "https", host, port };
     const { catalogue } = this.#vault;
@@ -290,7 +292,8 @@ export class CredentialBroker implements CredentialPort {
   bodies(place: BodyPlace): BodyFilter | undefined {
     const host = plainHost(place.host);
     if (place.direction === "response") {
-      // An error of a service repeats the signed fields; its other answers may be parts, which cannot be searched.
+      // An error of a service repeats the signed fields; its other answers may be
+      // parts, which cannot be searched.
       const mayRepeat = (place.status ?? 0) >= ERROR_STATUS;
       const finder = () => this.#sent.finderOf(host) ?? (mayRepeat ? this.#signed.finderOf(host) : undefined);
       const filter = responseBody(this.#vault, place, finder);
@@ -326,7 +329,10 @@ export class CredentialBroker implements CredentialPort {
     return (at < length ? out + text.slice(at, length) : out).replace(JWT, REDACTED);
   }
 
-  /** Scrubs every text of a value, also a secret that is split over several; the value itself when it has none. */
+  /**
+   * Scrubs every text of a value, also a secret that is split over several; the
+   * value itself when it has none.
+   */
   scrubValue<T>(value: T): T {
     const { finder } = this.#vault;
     // Only a known secret can be split over texts.
@@ -347,7 +353,10 @@ export class CredentialBroker implements CredentialPort {
     return guestEnvOf(this.#vault, providers);
   }
 
-  /** Files by which agents of the guest are logged in, where the credential of a provider added last is a subscription. */
+  /**
+   * Files by which agents of the guest are logged in, where the credential of a
+   * provider added last is a subscription.
+   */
   guestFiles(providers: Iterable<Provider> = this.#providers): GuestLoginFile[] {
     return [...providers].flatMap((provider) => {
       if (provider === SIGNING) return signingFiles(this.#vault);
@@ -359,8 +368,8 @@ export class CredentialBroker implements CredentialPort {
   }
 
   /**
-   * Variables for a program that starts in a running guest: credentials that were added since its boot, or took the
-   * place of others. Variables that a person set stay.
+   * Variables for a program that starts in a running guest: credentials that were added since its boot, or
+   * took the place of others. Variables that a person set stay.
    *
    * @param boot variables of the guest's boot
    */
@@ -523,8 +532,8 @@ function sshPrefixes(host: string, overSsh: ReadonlySet<string>): string[] {
 }
 
 /**
- * Settings of git: it asks a helper for user and password and gets the ref, which the broker finds inside Basic; addresses for SSH,
- * for which a guest has no key, lead to the same repositories over https.
+ * Settings of git: it asks a helper for user and password and gets the ref, which the broker finds inside
+ * Basic; addresses for SSH, for which a guest has no key, lead to the same repositories over https.
  *
  * @param overSsh hosts that the host of the VM has an SSH key for
  */
@@ -553,12 +562,14 @@ function namesFor({ id, env = [] }: Definition, secret = ""): readonly string[] 
 }
 
 /**
- * Line of a `.env` file: the part before the value, the quote, and the value. Programs differ on `#` in a word, so all of it
- * is the value.
+ * Line of a `.env` file: the part before the value, the quote, and the value. Programs differ on `#` in a
+ * word, so all of it is the value.
  */
 const LINE = /^(\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*)(?:(["'`])([^"'`]*)\3|([^\s"'`]+))/;
 
-/** Provider of the secret in a variable, by the variable's name; `undefined` where only its shape can tell. */
+/**
+ * Provider of the secret in a variable, by the variable's name; `undefined` where only its shape can tell.
+ */
 function providerOfVariable(vault: Vault, name: string, value: string): Provider | undefined {
   const provider = vault.catalogue.providerOfEnv(name);
   if (provider === undefined || vault.takes(provider)) return provider;

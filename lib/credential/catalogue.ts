@@ -42,7 +42,10 @@ export class Catalogue {
   /** shapes of the keys of all of them */
   readonly shapes: TokenShapes;
 
-  /** @param added providers in place of the built-in ones of their ids; a host of another built-in one is not theirs */
+  /**
+   * @param added providers in place of the built-in ones of their ids; a host of
+   * another built-in one is not theirs
+   */
   constructor(added: readonly Definition[]) {
     const builtIn = DEFINITIONS.filter(({ id }) => !added.some((each) => each.id === id));
     for (const definition of [...builtIn, ...added]) {
@@ -133,8 +136,8 @@ export class Catalogue {
   }
 
   /**
-   * Provider whose OAuth token endpoint a server may take this for, however the path is written: its answer may hold
-   * tokens.
+   * Provider whose OAuth token endpoint a server may take this for, however the path is
+   * written: its answer may hold tokens.
    */
   tokenAnswerOf(host: string, path: string): Provider | undefined {
     const name = plainHost(host);
@@ -144,8 +147,8 @@ export class Catalogue {
   }
 
   /**
-   * Tests whether the token of a subscription may go to this path: to models, and to nothing that ends a login, makes a key or
-   * shares an account's content.
+   * Tests whether the token of a subscription may go to this path: to models, and to nothing that ends a
+   * login, makes a key or shares an account's content.
    *
    * @param path without its query; a path that servers read in several ways does not count
    */

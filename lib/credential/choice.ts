@@ -15,7 +15,10 @@ export function isLeft(
   );
 }
 
-/** True for an entry that may be a VM's key of its provider: added by a person, alive, no decoy, and no token that renews a login. */
+/**
+ * True for an entry that may be a VM's key of its provider: added by a person, alive, no decoy,
+ * and no token that renews a login.
+ */
 export function isUsable({ source, decoy, revoked_at, subscription, login }: StoredEntry): boolean {
   return source === "added" && !decoy && revoked_at === undefined && !login &&
     subscription?.part !== "refresh";

@@ -1,6 +1,7 @@
 /**
- * Confinement of programs that give secrets (docs/design/contracts/09-credentials.md §9, "Secrets of programs"): namespaces of
- * their own, by util-linux, in which homes, sockets and temporary files are away and nothing can be written.
+ * Confinement of programs that give secrets (docs/design/contracts/09-credentials.md §9, "Secrets of
+ * programs"): namespaces of their own, by util-linux, in which homes, sockets and temporary files are
+ * away and nothing can be written.
  */
 import { dirname, join } from "node:path";
 import { homedir } from "node:os";
@@ -15,7 +16,10 @@ export interface Confinement {
 
 /** Status of a confined program that was not started: its namespaces could not be made. */
 export const NOT_CONFINED = 125;
-/** Folders that a confined program finds empty: homes, sockets, temporary files, other disks, and devices, such as terminals. */
+/**
+ * Folders that a confined program finds empty: homes, sockets, temporary files, other disks,
+ * and devices, such as terminals.
+ */
 const HIDDEN = ["/home", "/root", "/tmp", "/var/tmp", "/run", "/srv", "/media", "/mnt", "/dev"];
 /** Devices that it has. */
 const DEVICES = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
@@ -25,10 +29,12 @@ const STASHES = ["/mnt", "/media", "/srv", "/var/tmp"];
 const RESOLVERS = ["/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager"];
 
 /**
- * Script in the new namespaces. Kept paths are read-only before they are put back. The program runs in a user namespace within,
- * which can undo none of this. The former /proc is read-only too: where one is not, a namespace within may mount another.
+ * Script in the new namespaces. Kept paths are read-only before they are put back. The program runs in a user
+ * namespace within, which can undo none of this. The former /proc is read-only too: where one is not, a
+ * namespace within may mount another.
  *
- * Arguments: uid, gid, home, stash, then three lists, each behind its length (hidden, kept, secret), then the program.
+ * Arguments: uid, gid, home, stash, then three lists, each behind its length (hidden,
+ * kept, secret), then the program.
  */
 const SCRIPT = `
 fail() { exit ${NOT_CONFINED}; }

@@ -1,7 +1,7 @@
 /**
- * Decoys in the traffic of a guest (docs/design/contracts/09-credentials.md §9, "Decoys"). Guests hold the ref of
- * a decoy, so that is searched for as secrets are, in all their codings; in names that a guest resolves, pieces
- * of it as well.
+ * Decoys in the traffic of a guest (docs/design/contracts/09-credentials.md §9, "Decoys"). Guests hold the
+ * ref of a decoy, so that is searched for as secrets are, in all their codings; in names that a guest
+ * resolves, pieces of it as well.
  */
 import { Buffer } from "node:buffer";
 import type { CredentialSubstitution, Event } from "../event/mod.ts";
@@ -11,7 +11,10 @@ import { REF_PREFIX } from "./ref.ts";
 import { textsOf } from "./scrub.ts";
 import type { Vault } from "./vault.ts";
 
-/** Fewest characters of a decoy in a name of DNS that are a piece of it; sixteen come about by chance in no name. */
+/**
+ * Fewest characters of a decoy in a name of DNS that are a piece of it; sixteen
+ * come about by chance in no name.
+ */
 export const PIECE_MIN = 16;
 /** Characters of a secret that pieces are made of. */
 const PIECES_OF_MAX = 256;
@@ -29,7 +32,8 @@ interface Pieces {
 const cache = new WeakMap<Vault, Pieces>();
 
 /**
- * The use of a decoy in an event whose bytes pass no filter: a name that is resolved, the arguments of a tool.
+ * The use of a decoy in an event whose bytes pass no filter: a name that is
+ * resolved, the arguments of a tool.
  *
  * @returns the denial; `undefined` where there is none
  */
@@ -97,7 +101,10 @@ function piecesOf(vault: Vault): Pieces {
   return pieces;
 }
 
-/** Codings of a text with the length of its pieces, each of at least {@linkcode PIECE_MIN} characters of the text. */
+/**
+ * Codings of a text with the length of its pieces, each of at least
+ * {@linkcode PIECE_MIN} characters of the text.
+ */
 function* codingsOf(text: string): Generator<[coding: string, form: string, length: number]> {
   yield ["a piece", text, PIECE_MIN];
   const bytes = (before: number) => Buffer.from("\0".repeat(before) + text, "latin1");

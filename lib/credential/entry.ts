@@ -108,7 +108,9 @@ export interface OfferedLogin {
   account?: string;
 }
 
-/** Terms of a database's password (docs/design/contracts/09-credentials.md §9, "Databases"); none is secret. */
+/**
+ * Terms of a database's password (docs/design/contracts/09-credentials.md §9, "Databases"); none is secret.
+ */
 export interface DatabaseTerms {
   /** the only user that it is for */
   user?: string;
@@ -146,7 +148,9 @@ export interface StoredEntry {
   label?: string;
   /** destinations of an `mcp` credential, `host` or `host:port` */
   hosts?: string[];
-  /** of a provider that was added: all that its key is sent to, whatever another profile says of the provider */
+  /**
+   * of a provider that was added: all that its key is sent to, whatever another profile says of the provider
+   */
   custom?: CustomProvider;
   /** its secret is obtained on the host; a random text is sealed, of which its ref is made */
   origin?: SecretOrigin;
@@ -308,7 +312,9 @@ function isText(value: unknown): value is string {
   return typeof value === "string" && value.length <= 1024;
 }
 
-/** The seal proves the terms, whose shape needs no check here, as those of an added provider and of an origin. */
+/**
+ * The seal proves the terms, whose shape needs no check here, as those of an added provider and of an origin.
+ */
 function isLogin(value: unknown): boolean {
   const { profile, server, url, part, terms } = objectOf(value);
   return [profile, server, part].every(isText) && typeof url === "string" && isOptional(terms, isObject);
@@ -369,7 +375,9 @@ export function isSamePlace(a: LoginPlace, b: LoginPlace): boolean {
   return a.profile === b.profile && a.server === b.server && a.url === b.url;
 }
 
-/** The access token is for the server's host; what renews it is for no host, so that no request can carry it. */
+/**
+ * The access token is for the server's host; what renews it is for no host, so that no request can carry it.
+ */
 export function loginEntry(place: LoginPlace, { part, secret, terms }: NewLoginSecret): StoredEntry {
   const { profile, server, url } = place;
   const { hostname, port, protocol } = new URL(url);

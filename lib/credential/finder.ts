@@ -39,8 +39,8 @@ interface ShapePatterns {
 const AFTER_SEPARATOR = "(?=[\\w+/=-]{14})";
 
 /**
- * A prefix with a separator is found by that: an engine looks for a few characters many times as fast as for dozens of
- * prefixes.
+ * A prefix with a separator is found by that: an engine looks for a few characters many times as
+ * fast as for dozens of prefixes.
  */
 function patternsOf({ prefixes, inText, part }: TokenShapes): ShapePatterns {
   const separated = prefixes.filter((prefix) => /^[A-Za-z0-9]+[-_]/.test(prefix));
@@ -194,8 +194,8 @@ export class Finder {
   }
 
   /**
-   * Finds matches in `text` at or after `from`. Overlapping matches become one, to be replaced by the replacement of
-   * the first.
+   * Finds matches in `text` at or after `from`. Overlapping matches become one, to be replaced
+   * by the replacement of the first.
    */
   scan(text: string, from = 0): Scan {
     const matches: SecretMatch[] = [];
@@ -319,8 +319,8 @@ function mergeOverlaps(matches: SecretMatch[]): SecretMatch[] {
   return merged;
 }
 
-// Search for many patterns at once (Aho and Corasick), in time linear in the text, even when a guest chooses text and
-// patterns.
+// Search for many patterns at once (Aho and Corasick), in time linear in the text, even when a
+// guest chooses text and patterns.
 
 /** Codes below this one; text and patterns hold no others. */
 const CODES = 128;

@@ -20,7 +20,9 @@ export { REASON };
 /** Destination of a request, and the login it is made with; only requests of the host have a login. */
 export interface GrantTo extends Destination {
   login?: LoginPlace;
-  /** path of the request, without its query; absent where the request has none, or carries the ref elsewhere */
+  /**
+   * path of the request, without its query; absent where the request has none, or carries the ref elsewhere
+   */
   path?: string;
   /** path and query; absent as `path` is */
   target?: string;
@@ -136,8 +138,8 @@ export function deniedError(row: CredentialSubstitution): CredentialDenied {
 }
 
 /**
- * Use of a decoy, a credential that was never granted. A guest sees the answer for an unknown ref; the recorded
- * substitution's reason leads to the finding.
+ * Use of a decoy, a credential that was never granted. A guest sees the answer for an unknown ref; the
+ * recorded substitution's reason leads to the finding.
  */
 export class DecoyUsed extends CredentialDenied {
   constructor(row: CredentialSubstitution) {

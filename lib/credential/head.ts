@@ -36,7 +36,9 @@ export class Capture {
     this.#owner = vault.providerAt(host);
   }
 
-  /** Replaces the secrets in fields. A ref cannot be a name, so a field whose name holds a secret is dropped. */
+  /**
+   * Replaces the secrets in fields. A ref cannot be a name, so a field whose name holds a secret is dropped.
+   */
   headers(headers: Header[]): Substituted {
     let changed: Header[] | undefined;
     for (const [at, [name, value]] of headers.entries()) {
@@ -157,8 +159,8 @@ export class Capture {
   }
 
   /**
-   * True for a VM's own key of a service that runs at hosts of its users, where no credential names this host: it may be such a
-   * host, and the VM uses its key there as it could without sbx.
+   * True for a VM's own key of a service that runs at hosts of its users, where no credential names this
+   * host: it may be such a host, and the VM uses its key there as it could without sbx.
    */
   #stays(provider: Provider): boolean {
     const { catalogue } = this.#vault;

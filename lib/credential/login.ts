@@ -15,7 +15,9 @@ import {
 } from "./entry.ts";
 import type { CredentialStore } from "./store.ts";
 
-/** `ms` to wait for another process that renews the same login; longer than a request to its token endpoint. */
+/**
+ * `ms` to wait for another process that renews the same login; longer than a request to its token endpoint.
+ */
 const RENEWAL_WAIT_MS = 45_000;
 
 /** A login without its secrets. */

@@ -1,5 +1,6 @@
 /**
- * Providers of credentials (docs/design/contracts/09-credentials.md §9): providers.json has the facts about each.
+ * Providers of credentials (docs/design/contracts/09-credentials.md §9):
+ * providers.json has the facts about each.
  */
 import PROVIDERS_JSON from "./providers.json" with { type: "json" };
 
@@ -9,7 +10,9 @@ export type Provider = string;
 /** Characters of a key behind its prefix. */
 export type KeyChars = "alnum" | "word" | "word-" | "base64" | "base64url" | "base64_";
 
-/** Shape of keys: a prefix, and a rest of so many such characters. A pattern of its own could run for ever. */
+/**
+ * Shape of keys: a prefix, and a rest of so many such characters. A pattern of its own could run for ever.
+ */
 export interface KeyShape {
   prefix: string;
   chars: KeyChars;
@@ -24,10 +27,15 @@ export interface KeyShape {
   loose?: boolean;
 }
 
-/** Rest of a key of an added provider: with a digit, as hyphenated words of other texts may follow its prefix too. */
+/**
+ * Rest of a key of an added provider: with a digit, as hyphenated words of other
+ * texts may follow its prefix too.
+ */
 const ADDED_SHAPE = { chars: "word-", min: 16, max: 255, digit: true } as const;
 
-/** A file of a guest: JSON in which `{name}` stands for a fact of the login, and `$jwt` for an unsigned token. */
+/**
+ * A file of a guest: JSON in which `{name}` stands for a fact of the login, and `$jwt` for an unsigned token.
+ */
 export interface GuestFile {
   /** below the home folder of the guest's user */
   path: string;
@@ -35,8 +43,8 @@ export interface GuestFile {
 }
 
 /**
- * How a person logs in at a provider with a subscription, as its own public client does. Addresses are https; a way that is
- * absent is one that sbx does not offer there.
+ * How a person logs in at a provider with a subscription, as its own public client does. Addresses are https;
+ * a way that is absent is one that sbx does not offer there.
  */
 export interface OauthFacts {
   /** word of `sbx login` */
@@ -109,11 +117,15 @@ export interface Definition {
   /** files in which clients keep a key */
   files?: string[];
   keys?: KeyShape[];
-  /** user that git sends with the key, and the hosts of repositories; hosts that a credential names count too */
+  /**
+   * user that git sends with the key, and the hosts of repositories; hosts that a credential names count too
+   */
   git?: { user: string; hosts: string[] };
   /** where it serves models: its name in events and prices, and the wire formats it speaks */
   models?: { provider: string; apis: string[] };
-  /** a database: its key is a password, which the host gives at this port by default and no request carries */
+  /**
+   * a database: its key is a password, which the host gives at this port by default and no request carries
+   */
   database?: { port: number };
   /** SSH servers: its keys sign logins of the host at this port by default, and no request carries them */
   ssh?: { port: number };
@@ -129,7 +141,10 @@ export interface Definition {
   not_yet?: string;
 }
 
-/** Hosts, places and variables of a provider that a person, a profile or corp adds; as in {@linkcode Definition}. */
+/**
+ * Hosts, places and variables of a provider that a person, a profile or corp
+ * adds; as in {@linkcode Definition}.
+ */
 export type CustomProvider = Pick<Definition, "hosts" | "headers" | "basic" | "queries" | "paths" | "env"> & {
   /** beginnings by which its keys are known */
   prefixes?: string[];

@@ -1,8 +1,8 @@
 /**
- * Tokens of registries of images (the distribution specification's "Token Authentication"): a registry answers 401 with the place
- * of its tokens, which gives one for the account of that request, or for anybody. A VM that uses accounts of the store only
- * (docs/design/contracts/09-credentials.md §9, "Accounts") may send such a token back to the registry: that request named no other
- * account either.
+ * Tokens of registries of images (the distribution specification's "Token Authentication"): a registry
+ * answers 401 with the place of its tokens, which gives one for the account of that request, or for anybody.
+ * A VM that uses accounts of the store only (docs/design/contracts/09-credentials.md §9, "Accounts") may send
+ * such a token back to the registry: that request named no other account either.
  */
 import type { Header } from "../network/mod.ts";
 import type { BodyFilter, BodyPlace } from "../network/interface/mod.ts";
@@ -28,8 +28,8 @@ export class RegistryTokens {
   readonly #registries = new Map<string, Registry>();
 
   /**
-   * Reads the place of a registry's tokens in the head of an answer. Another host's would make a token of whatever can be published
-   * there.
+   * Reads the place of a registry's tokens in the head of an answer. Another host's would make a token of
+   * whatever can be published there.
    */
   challenge(host: string, headers: readonly Header[]): void {
     for (const [name, value] of headers) {

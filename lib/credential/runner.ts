@@ -18,9 +18,9 @@ export function programError(problem: string, hint: string, cause?: unknown): Sb
 }
 
 /**
- * Runs a program in a group of its own, which ends with it, its time or its output. It gets no input and the environment of the
- * service without sbx's own variables; its output is kept in memory alone, and its errors are not read, since they may hold a
- * secret.
+ * Runs a program in a group of its own, which ends with it, its time or its output. It gets no input and the
+ * environment of the service without sbx's own variables; its output is kept in memory alone, and its errors
+ * are not read, since they may hold a secret.
  *
  * @param name of the program, for errors
  * @throws {SbxError} `credential.program`
@@ -71,7 +71,10 @@ export async function runProgram(
   return await promise.finally(() => clearTimeout(timer));
 }
 
-/** The command that confines a program. @throws {SbxError} `credential.program`: nothing is run without the confinement */
+/**
+ * The command that confines a program.
+ * @throws {SbxError} `credential.program`: nothing is run without the confinement
+ */
 async function confined(argv: readonly string[], name: string, confine: Confinement): Promise<string[]> {
   if (Deno.build.os !== "linux") {
     throw programError(`${name} cannot be confined on this system`, "add it without --confine");

@@ -1,6 +1,7 @@
 /**
- * Providers that people, profiles and corp add (docs/design/contracts/09-credentials.md §9, "Added providers"). Imported
- * past mod.ts by readers of files and requests: a VM's process reads contracts that were checked.
+ * Providers that people, profiles and corp add (docs/design/contracts/09-credentials.md §9,
+ * "Added providers"). Imported past mod.ts by readers of files and requests: a VM's process
+ * reads contracts that were checked.
  */
 import { z } from "zod";
 import { claimantOf } from "./catalogue.ts";
@@ -42,7 +43,10 @@ const Host = z.string().max(253).regex(
 
 const list = <S extends z.ZodType>(item: S) => z.array(item).max(LIST_MAX);
 
-/** True for a beginning by which keys of a built-in provider are known: they would be taken for the added one's. */
+/**
+ * True for a beginning by which keys of a built-in provider are known: they
+ * would be taken for the added one's.
+ */
 function isTaken(text: string): boolean {
   return DEFINITIONS.some(({ keys = [] }) =>
     keys.some(({ prefix, loose }) => !loose && text.startsWith(prefix) || text === prefix)

@@ -1,4 +1,6 @@
-/** Texts of a value, and the same value with others: secrets in records are replaced, wherever they are split. */
+/**
+ * Texts of a value, and the same value with others: secrets in records are replaced, wherever they are split.
+ */
 import { isObject } from "../base/object/mod.ts";
 import type { SecretMatch } from "./finder.ts";
 import { SbxError } from "../base/error/mod.ts";
@@ -22,7 +24,10 @@ export function textsOf(value: unknown, into: string[] = []): string[] {
   return into;
 }
 
-/** The texts of {@linkcode textsOf} on lines of their own, but for empty ones: for a search, in a fraction of the time. */
+/**
+ * The texts of {@linkcode textsOf} on lines of their own, but for empty ones: for a
+ * search, in a fraction of the time.
+ */
 export function joinedTexts(value: unknown): string {
   if (typeof value === "string") return value;
   let out = "";

@@ -1,4 +1,7 @@
-/** Keys that sign commits and tags for a VM, and the settings of its git for them (docs/design/contracts/09-credentials.md §9). */
+/**
+ * Keys that sign commits and tags for a VM, and the settings of its git for them
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { SbxError } from "../base/error/mod.ts";
 import { COMMANDS_PATH } from "../machine/guest/wire/mod.ts";
 import type { SigningTerms } from "../sign/mod.ts";

@@ -1,4 +1,7 @@
-/** Credentials of sinks: a ref in the configuration, the secret in the store, the header made for each request. */
+/**
+ * Credentials of sinks: a ref in the configuration, the secret in the store,
+ * the header made for each request.
+ */
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { CredentialBroker } from "./broker.ts";
@@ -13,8 +16,8 @@ export interface SinkAuth {
 }
 
 /**
- * Makes the `authorization` header of a sink. Each call asks the store, so a revoked credential is not sent again, and
- * the header is kept nowhere.
+ * Makes the `authorization` header of a sink. Each call asks the store, so a revoked credential is not sent
+ * again, and the header is kept nowhere.
  *
  * @throws {SbxError} `credential.denied`: unknown, revoked, for another host, or not over https
  */

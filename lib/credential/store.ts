@@ -149,8 +149,8 @@ export class CredentialStore {
   }
 
   /**
-   * Replaces the secrets of a login by others, in one write; none ends the login. The old ones leave no entry: they are
-   * renewed every hour, and would push out what people added.
+   * Replaces the secrets of a login by others, in one write; none ends the login. The old ones leave no
+   * entry: they are renewed every hour, and would push out what people added.
    *
    * @throws {SbxError} as {@linkcode add}; `credential.conflict`: the server gave a secret that is stored
    * already
@@ -264,7 +264,10 @@ function checkSecret(secret: string): void {
   );
 }
 
-/** Ref of a credential: by its secret, and for a password that is stored for another user or database, by these too. */
+/**
+ * Ref of a credential: by its secret, and for a password that is stored for another
+ * user or database, by these too.
+ */
 function placeOf(
   { provider, secret, database, vm }: NewCredential,
   entries: ReadonlyMap<string, StoredEntry>,

@@ -161,8 +161,8 @@ export class Vault {
   }
 
   /**
-   * True if the host may use keys of a provider for the VM: a server's definition is the grant, and corp may leave the provider
-   * out. A key of no provider is for the server that it names.
+   * True if the host may use keys of a provider for the VM: a server's definition is the grant, and corp may
+   * leave the provider out. A key of no provider is for the server that it names.
    */
   mayHostUse(provider: Provider): boolean {
     const { only } = this.#terms;
@@ -170,8 +170,8 @@ export class Vault {
   }
 
   /**
-   * True for a provider whose secrets are taken in any form: granted ones, and providers that count in every VM. A key
-   * of another provider is taken by its shape only, and what has none stays as it is.
+   * True for a provider whose secrets are taken in any form: granted ones, and providers that count in every
+   * VM. A key of another provider is taken by its shape only, and what has none stays as it is.
    */
   takes(provider: Provider): boolean {
     return this.catalogue.isAlways(provider) || this.#terms.providers.has(provider);

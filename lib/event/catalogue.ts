@@ -1,4 +1,6 @@
-/** Field catalogue of events and readers of their fields, for rules, detection mappings, completion and docs. */
+/**
+ * Field catalogue of events and readers of their fields, for rules, detection mappings, completion and docs.
+ */
 import { nearest } from "../base/text/mod.ts";
 import { FIELDS } from "./fields.ts";
 import type { CatalogueField } from "./field.ts";
@@ -22,7 +24,10 @@ export function valueAt(event: unknown, path: string): unknown {
   return value;
 }
 
-/** Field path nearest to a misspelled one, for "did you mean" in rules and mappings; `undefined` if none is near. */
+/**
+ * Field path nearest to a misspelled one, for "did you mean" in rules and
+ * mappings; `undefined` if none is near.
+ */
 export function nearestField(path: string): string | undefined {
   return nearest(path, catalogue.keys());
 }

@@ -54,8 +54,8 @@ function randomStart(): number {
 const NAME_MAX = 256;
 
 /**
- * The process of an event, of which a guest gives only the name and sometimes the pid: `executable` and `command` are both
- * that name, without control characters.
+ * The process of an event, of which a guest gives only the name and sometimes the pid: `executable` and
+ * `command` are both that name, without control characters.
  *
  * @param name as the guest gives it, and not verified
  * @param container its own, which the guest gives as well
@@ -72,7 +72,10 @@ export function processOf(
   return { command: plain, cwd: "", executable: plain, pid, ppid: 0, ...container && { container } };
 }
 
-/** A container for people: its name, or the beginning of its id as engines show it; empty for a process in none. */
+/**
+ * A container for people: its name, or the beginning of its id as engines show
+ * it; empty for a process in none.
+ */
 export function containerName(container: EventProcess["container"]): string {
   return container?.name ?? container?.id.slice(0, 12) ?? "";
 }
@@ -148,7 +151,10 @@ export const FINDING_OUTCOMES = [
   "observed",
 ] as const;
 
-/** The decision on the event of a finding; `ask` while no one has answered, `observed` where none was to be made. */
+/**
+ * The decision on the event of a finding; `ask` while no one has answered,
+ * `observed` where none was to be made.
+ */
 export interface FindingDecision {
   outcome: (typeof FINDING_OUTCOMES)[number];
   /** rule that decided */

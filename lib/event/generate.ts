@@ -1,6 +1,7 @@
 /**
- * Generates the field catalogue, its reference page and the JSON Schemas from the event's zod definition. `make docs` writes
- * them; so does `deno run -A lib/event/generate.ts`, also while the catalogue does not fit the rest of the code.
+ * Generates the field catalogue, its reference page and the JSON Schemas from the event's zod
+ * definition. `make docs` writes them; so does `deno run -A lib/event/generate.ts`, also while the
+ * catalogue does not fit the rest of the code.
  */
 import { z } from "zod";
 import type { CatalogueField } from "./field.ts";

@@ -1,6 +1,6 @@
 /**
- * Normalized security events: types, fields and families (docs/design/contracts/05-policy.md §5). Does not load zod: import `schema.ts` to
- * validate.
+ * Normalized security events: types, fields and families (docs/design/contracts/05-policy.md §5). Does not
+ * load zod: import `schema.ts` to validate.
  */
 export { catalogue, fieldsOfFamily, type Getter, getterOf, nearestField, valueAt } from "./catalogue.ts";
 export type { CatalogueField } from "./field.ts";

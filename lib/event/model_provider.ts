@@ -35,7 +35,10 @@ const HOSTS: Record<string, string> = {
 /** Hosts of Vertex AI: global, regional, for client certificates, and at a region's own endpoint. */
 const VERTEX = /^(?:[a-z0-9-]+-)?aiplatform(?:\.mtls|\.[a-z0-9-]+\.rep)?\.googleapis\.com$/;
 
-/** Hosts of Bedrock's runtime: of a region, for FIPS, with IPv6, of a VPC endpoint, and its OpenAI-compatible ones. */
+/**
+ * Hosts of Bedrock's runtime: of a region, for FIPS, with IPv6, of a VPC endpoint,
+ * and its OpenAI-compatible ones.
+ */
 const BEDROCK =
   /^(?:[a-z0-9-]+\.)?bedrock-(?:runtime(?:-fips)?|mantle)\.[a-z0-9-]+\.(?:(?:vpce\.)?amazonaws\.com(?:\.cn)?|api\.aws)$/;
 

@@ -2,7 +2,8 @@
 export type PathClass = "workspace" | "secret" | "home" | "temp" | "device" | "system" | "other";
 
 /**
- * Classes that a profile can give to paths of a guest (docs/design/contracts/04-profiles.md §4, "Classes of paths").
+ * Classes that a profile can give to paths of a guest
+ * (docs/design/contracts/04-profiles.md §4, "Classes of paths").
  */
 export const NAMED_CLASSES = ["workspace", "secret", "system", "temp"] as const satisfies PathClass[];
 /** Class of a file or folder, by its absolute path. */
@@ -21,8 +22,8 @@ const PLACES: [RegExp, PathClass][] = [
 ];
 
 /**
- * Classifies a guest path. Secret names come first, in any folder, so that a rule can protect a `.env` in the workspace
- * without listing folders, and no named path hides one. `.` and `..` are resolved before matching.
+ * Classifies a guest path. Secret names come first, in any folder, so that a rule can protect a `.env` in the
+ * workspace without listing folders, and no named path hides one. `.` and `..` are resolved before matching.
  *
  * @param named classes of a profile; the longest path that contains the file decides
  */
@@ -39,7 +40,10 @@ export function pathClass(path: string, named: NamedPaths = {}): PathClass {
   return PLACES.find(([pattern]) => pattern.test(clean))?.[1] ?? "other";
 }
 
-/** Name and extension of the file at a path; an extension is lower case without the dot, and hidden files have none. */
+/**
+ * Name and extension of the file at a path; an extension is lower case without the
+ * dot, and hidden files have none.
+ */
 export function fileNameOf(path: string): { name: string; ext: string } {
   const name = resolve(path).split("/").at(-1)!;
   const dot = name.lastIndexOf(".");

@@ -171,7 +171,9 @@ const Dns = z.strictObject({
   }).optional(),
 });
 
-/** A statement for a database that the host logs in to (docs/design/contracts/05-policy.md §5, "Databases"). */
+/**
+ * A statement for a database that the host logs in to (docs/design/contracts/05-policy.md §5, "Databases").
+ */
 const Db = z.strictObject({
   request: z.strictObject({
     system: z.enum(["postgres", "mysql", "redis"]),
@@ -327,8 +329,8 @@ export type PolicyContext =
   & DeepPartial<Omit<Event, "common" | "schema_version">>;
 
 /**
- * Partial event for rule tests and detection fixtures: only `common.event_type` is required. Unknown fields are still
- * rejected.
+ * Partial event for rule tests and detection fixtures: only `common.event_type` is required.
+ * Unknown fields are still rejected.
  */
 export const PolicyContextSchema = z.strictObject({
   ...(makePartial(z.strictObject(shape)) as z.ZodObject).shape,

@@ -27,7 +27,10 @@ export interface NatsAddress {
   name: string;
 }
 
-/** Parses `nats://HOST[:PORT][/PREFIX]`, or `tls:` instead of `nats:`. @throws {SbxError} `fleet.url.invalid` */
+/**
+ * Parses `nats://HOST[:PORT][/PREFIX]`, or `tls:` instead of `nats:`.
+ * @throws {SbxError} `fleet.url.invalid`
+ */
 export function parseNats(text: string): NatsAddress {
   const [, scheme, rest] = /^(nats|tls):\/\/(.+)$/.exec(text) ?? [];
   // Hosts of unknown schemes are not parsed by URL.

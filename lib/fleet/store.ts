@@ -44,12 +44,16 @@ export function positionOf(name: string): { events: number; outcomes: number; jo
   return { events: Number(match[1]), outcomes: Number(match[2]), journal: Number(match[3]) };
 }
 
-/** Slot of the first report that a machine is alive: earlier entries of its register are of the time without a collector. */
+/**
+ * Slot of the first report that a machine is alive: earlier entries of its register are
+ * of the time without a collector.
+ */
 export const FIRST = "first";
 
 /**
- * File of a report. A machine has one of each kind, or of each kind and session: the last one counts. Of an entry of its register,
- * the first one counts; the first one that the machine is alive is kept too, in the slot {@linkcode FIRST}.
+ * File of a report. A machine has one of each kind, or of each kind and session: the last one counts. Of
+ * an entry of its register, the first one counts; the first one that the machine is alive is kept too,
+ * in the slot {@linkcode FIRST}.
  */
 export function reportPath(
   dir: string,

@@ -56,7 +56,8 @@ export interface ChannelUpdate {
 /**
  * Installs the new and newer profiles of the release of the channel that this home follows.
  *
- * @throws {SbxError} the first failure, after the other profiles are installed: `update.source.not_found`, `profile.not_found`, `release.…`, `assets.…`
+ * @throws {SbxError} the first failure, after the other profiles are installed: `update.source.not_found`,
+ * `profile.not_found`, `release.…`, `assets.…`
  */
 export async function updateFromChannel(options: ChannelUpdateOptions): Promise<ChannelUpdate> {
   const { home, allowDowngrade } = options;
@@ -208,8 +209,8 @@ export async function updatePins(
 }
 
 /**
- * The store of corp's configuration, joined with the fleet's bundle. Every program opens it so: one with fewer checks would
- * keep a broken file as the last good one.
+ * The store of corp's configuration, joined with the fleet's bundle. Every program opens it so: one with
+ * fewer checks would keep a broken file as the last good one.
  */
 export function openCorp(home: Home): CorpStore {
   return new CorpStore(home, corpPlaces(), checkCorp, bundleLayer(home));

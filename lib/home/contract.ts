@@ -63,7 +63,9 @@ export class Detections {
     return this.#overlays;
   }
 
-  /** IR of the user's packs and of the active overlays, with their sinks, and the rules that are switched off. */
+  /**
+   * IR of the user's packs and of the active overlays, with their sinks, and the rules that are switched off.
+   */
   async irs(): Promise<DetectionTerms> {
     const [overlays, user, off] = await Promise.all([this.overlays(), this.#userPacks(), this.#offIds()]);
     return {
@@ -169,8 +171,8 @@ export interface ContractSources {
  * @param services of the host that the VM gets, of the profile's; default all
  * @param request.project rules of the folder's project file
  * @param request.budget limits of the VM's own
- * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its rules;
- * `host.no_service`: the profile does not name it, or services are switched off
+ * @throws {SbxError} `policy.invalid`, `policy.not_found`, `corp.closed`: a VM does not start without its
+ * rules; `host.no_service`: the profile does not name it, or services are switched off
  */
 export async function makeContract(
   { settings, corp, detections }: ContractSources,
@@ -260,7 +262,8 @@ export async function profileProblems(profile: Profile): Promise<string[]> {
 /**
  * Corp's part of a contract, from the active corp.toml: the last good one if it is broken now.
  *
- * @throws {SbxError} `corp.closed`: it is broken, and there is no last good one; `policy.invalid`, `policy.not_found`
+ * @throws {SbxError} `corp.closed`: it is broken, and there is no last good one;
+ * `policy.invalid`, `policy.not_found`
  */
 export async function corpLayer(
   { state, path }: Pick<CorpStore, "state" | "path">,
@@ -325,7 +328,10 @@ interface RuleTables {
   rules: Record<string, RuleTable>;
 }
 
-/** Reads the rules of a layer: of its document, and of the rule file that this names. The reader is loaded only for rules. */
+/**
+ * Reads the rules of a layer: of its document, and of the rule file that this names. The
+ * reader is loaded only for rules.
+ */
 async function readLayer(tables: RuleTables, ruleFile: string | undefined): Promise<Rule[]> {
   const { document, layer, at, rules } = tables;
   if (Object.keys(rules).length === 0 && !ruleFile) return [];

@@ -1,4 +1,7 @@
-/** Everything that is active from corp.toml, entry by entry (docs/design/contracts/03-settings.md §3, "Active entries"). */
+/**
+ * Everything that is active from corp.toml, entry by entry
+ * (docs/design/contracts/03-settings.md §3, "Active entries").
+ */
 import { asSbxError } from "../base/error/mod.ts";
 import { count } from "../base/text/mod.ts";
 import { isTable, type TomlDocument } from "../base/toml/mod.ts";
@@ -43,7 +46,8 @@ const TABLES: readonly [kind: string, path: readonly string[]][] = [
 ];
 
 /**
- * Lists everything active from corp.toml, of the last good version while the file is broken. Values of secret settings are not in it.
+ * Lists everything active from corp.toml, of the last good version while the file is broken. Values of
+ * secret settings are not in it.
  *
  * @returns `error`: the rules or detections cannot be read now, and are missing in the list
  */

@@ -1,4 +1,6 @@
-/** Configuration and updates of one home, for the service and programs beside it: VM terms, network, updates. */
+/**
+ * Configuration and updates of one home, for the service and programs beside it: VM terms, network, updates.
+ */
 export {
   type ChannelUpdate,
   installOffered,

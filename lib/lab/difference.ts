@@ -34,7 +34,10 @@ export interface RuleEffect {
   truncated: boolean;
 }
 
-/** Compares two sets of rules, event by event. Events that code refused before any rule, or that rules cannot stop, do not count. */
+/**
+ * Compares two sets of rules, event by event. Events that code refused before any rule, or that
+ * rules cannot stop, do not count.
+ */
 export async function effectOf(
   before: Policy,
   after: Policy,

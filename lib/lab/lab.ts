@@ -81,7 +81,10 @@ export interface LabPolicy {
   decided: number;
   /** number of events that a guard or a budget decided on, which no rule can change */
   guarded: number;
-  /** number of events on which the candidate asks by the rule that decided on the record: as an answer, if it asked then */
+  /**
+   * number of events on which the candidate asks by the rule that decided on the record:
+   * as an answer, if it asked then
+   */
   asked: number;
   changes: DecisionChange[];
   /** calls that were allowed, and would be blocked or need approval */
@@ -107,10 +110,11 @@ export interface LabReport {
 }
 
 /**
- * Runs candidate detections and rules over recorded sessions and reports the differences from the baseline, with the
- * same matcher and policy engine as live VMs.
+ * Runs candidate detections and rules over recorded sessions and reports the differences from the baseline,
+ * with the same matcher and policy engine as live VMs.
  *
- * @throws {SbxError} `detection.conflict`: two rules have the same id; `policy.invalid`; the signal's reason, when aborted
+ * @throws {SbxError} `detection.conflict`: two rules have the same id; `policy.invalid`;
+ * the signal's reason, when aborted
  */
 export async function runLab(options: LabOptions): Promise<LabReport> {
   const { sessions, packs, rules, baseline, limit = EVIDENCE_ROWS, signal, onSession } = options;
@@ -285,7 +289,9 @@ class PolicyTrial {
     this.#candidate.observe(event);
   }
 
-  /** The end of a candidate's decision, as a record has it: of an ask by the same rule, the recorded answer. */
+  /**
+   * The end of a candidate's decision, as a record has it: of an ask by the same rule, the recorded answer.
+   */
   #ended({ decision, rule_id }: LabEvent, { decision: to, rule }: Decision): string {
     if (this.#baseline || decision === undefined || rule_id === undefined) return to;
     if (to === "ask" && rule.id === rule_id) {

@@ -7,7 +7,9 @@ export const SCHEMA_ROWS = "SELECT type, name, sql FROM sqlite_schema";
 
 type SchemaRow = Record<string, unknown>;
 
-/** Statements of a ledger's tables and indexes, by name: each version of sbx has made them in the same words. */
+/**
+ * Statements of a ledger's tables and indexes, by name: each version of sbx has made them in the same words.
+ */
 let own: Map<unknown, unknown> | undefined;
 
 function ownParts(): Map<unknown, unknown> {
@@ -23,9 +25,10 @@ function ownParts(): Map<unknown, unknown> {
 }
 
 /**
- * Says why a database is no ledger; `undefined` if it has no part that a ledger does not have. A view in place of a table has other
- * rows for each reader, or never ends, and so does a virtual table, or an expression in a column, an index or a check.
- * A ledger's own views differ between versions; readers use this sbx's.
+ * Says why a database is no ledger; `undefined` if it has no part that a ledger does not have. A
+ * view in place of a table has other rows for each reader, or never ends, and so does a virtual
+ * table, or an expression in a column, an index or a check. A ledger's own views differ between
+ * versions; readers use this sbx's.
  *
  * @param rows of {@linkcode SCHEMA_ROWS}
  */

@@ -21,9 +21,14 @@ export interface BodyRow {
   content_type: string | null;
 }
 
-/** Rows as sent to the writing thread: one flat list for each kind, because every object costs time on both sides. */
+/**
+ * Rows as sent to the writing thread: one flat list for each kind, because every
+ * object costs time on both sides.
+ */
 export interface Rows {
-  /** {@linkcode EVENT_WIDTH} values each: sequence, event id, type, event, decision, rule id, decision record */
+  /**
+   * {@linkcode EVENT_WIDTH} values each: sequence, event id, type, event, decision, rule id, decision record
+   */
   events: Value[];
   /** {@linkcode OUTCOME_WIDTH} values each: number, event id, decision, outcome */
   outcomes: Value[];

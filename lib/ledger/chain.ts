@@ -21,9 +21,9 @@ import { writeAtomic } from "../base/home/mod.ts";
 export type Column = Value | Uint8Array;
 
 /**
- * The chains of a ledger: of events with their decisions, of outcomes, and of the journal, which has a row for every
- * finding, answer, statement and body. Each row has a hash over itself and the hash before. Gathers hashed rows until they are
- * written.
+ * The chains of a ledger: of events with their decisions, of outcomes, and of the journal, which has a row
+ * for every finding, answer, statement and body. Each row has a hash over itself and the hash before. Gathers
+ * hashed rows until they are written.
  */
 export class Chain {
   readonly heads: ChainHeads;
@@ -97,7 +97,10 @@ export class Chain {
     }
   }
 
-  /** Copies rows whose first value is their id and whose last one is their text, adds the hash of that, and binds them. */
+  /**
+   * Copies rows whose first value is their id and whose last one is their text, adds
+   * the hash of that, and binds them.
+   */
   #addRecords(kind: JournalKind, insert: Insert, records: readonly string[], width: number): void {
     const values = this.#values(insert);
     for (let at = 0; at < records.length; at += width) {

@@ -1,4 +1,6 @@
-/** Copies of ledgers in folders where the database may write nothing: on read-only media, or of another user. */
+/**
+ * Copies of ledgers in folders where the database may write nothing: on read-only media, or of another user.
+ */
 import { basename, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 

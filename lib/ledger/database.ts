@@ -1,4 +1,6 @@
-/** Connections to SQLite files: Deno's own SQLite, with the error codes that the rest of the ledger expects. */
+/**
+ * Connections to SQLite files: Deno's own SQLite, with the error codes that the rest of the ledger expects.
+ */
 import { DatabaseSync, type StatementSync } from "node:sqlite";
 import { resolve } from "node:path";
 import { BUSY_MS } from "./schema.ts";
@@ -60,7 +62,10 @@ const PRIMARY = 0xff;
 /** Result code of any other error, of functions too. */
 const GENERIC = 1;
 
-/** Texts of failures that come without a number of their own: Deno gives none for `exec` and for opening a file. */
+/**
+ * Texts of failures that come without a number of their own: Deno gives none for
+ * `exec` and for opening a file.
+ */
 const TEXTS: [RegExp, string][] = [
   [/^database (?:table |schema )?is locked/, "SQLITE_BUSY"],
   [/^attempt to write a readonly database/, "SQLITE_READONLY"],
@@ -137,7 +142,10 @@ export class Database implements Client {
     return new Statement(attempt(() => this.#database.prepare(sql)));
   }
 
-  /** Runs statements separated by semicolons. Failures of single statements have more exact codes. @throws {DatabaseError} */
+  /**
+   * Runs statements separated by semicolons. Failures of single statements have more exact codes.
+   * @throws {DatabaseError}
+   */
   exec(sql: string): void {
     attempt(() => this.#database.exec(sql));
   }

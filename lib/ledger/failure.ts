@@ -17,7 +17,10 @@ export function connect<T>(path: string, open: () => T): T {
   }
 }
 
-/** Database errors without space: for rows, or for the log and its index, which are created again after a failure. */
+/**
+ * Database errors without space: for rows, or for the log and its index, which are
+ * created again after a failure.
+ */
 const FULL = new Set(["SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"]);
 
 /**

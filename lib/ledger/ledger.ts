@@ -88,8 +88,8 @@ export class Ledger {
   }
 
   /**
-   * Appends an event with its decision and findings, and sets its `common.sequence`. A full ledger takes blocks only, as
-   * long as its reserve has room.
+   * Appends an event with its decision and findings, and sets its `common.sequence`. A full ledger takes
+   * blocks only, as long as its reserve has room.
    *
    * @returns the sequence
    * @throws {SbxError} `ledger.unavailable`: earlier rows could not be written; fail closed
@@ -160,7 +160,10 @@ export class Ledger {
     this.#maxBytes = maxBytes;
   }
 
-  /** Flushes, seals the file and closes it. @throws {SbxError} `ledger.unavailable`: the last rows are lost */
+  /**
+   * Flushes, seals the file and closes it.
+   * @throws {SbxError} `ledger.unavailable`: the last rows are lost
+   */
   close(): Promise<void> {
     return this.#closing ??= this.#close();
   }
@@ -269,7 +272,9 @@ interface Resolvers {
 
 let ahead: Worker | undefined;
 
-/** Starts the thread of the ledger that this process will open: to load takes it longer than to open a ledger. */
+/**
+ * Starts the thread of the ledger that this process will open: to load takes it longer than to open a ledger.
+ */
 export function startThreadAhead(): void {
   ahead ??= startThread();
 }

@@ -7,9 +7,10 @@ import { timeLimit } from "../base/time/mod.ts";
 import { type Event, EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 
 /**
- * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same tables, other
- * views. Since version 3 decisions, findings, answers and bodies are bound into chains; since version 4 there are
- * statements, since version 5 views of databases, since version 6 of signatures. A change of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
+ * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same
+ * tables, other views. Since version 3 decisions, findings, answers and bodies are bound into chains; since
+ * version 4 there are statements, since version 5 views of databases, since version 6 of signatures. A change
+ * of a view needs a new version; a change of a table also a step in {@linkcode MIGRATE}.
  */
 export const SCHEMA_VERSION = 6;
 
@@ -68,7 +69,10 @@ export function insertSql({ into, columns, or }: Insert, rows: number): string {
   }`;
 }
 
-/** Size of a database page in `bytes`: an event takes most of a kilobyte, and smaller pages mean twice as many writes. */
+/**
+ * Size of a database page in `bytes`: an event takes most of a kilobyte, and smaller
+ * pages mean twice as many writes.
+ */
 export const PAGE_BYTES = 16_384;
 
 /** `ms` that a connection waits for a lock: opening or closing a ledger locks it briefly. */
@@ -158,8 +162,8 @@ export interface LastEvent {
 // edited or disagree, and appending an event costs nothing for unread columns.
 
 /**
- * Events with their outcomes. If an event has several outcomes, the first counts. Columns of both tables need their
- * table's name.
+ * Events with their outcomes. If an event has several outcomes, the first counts. Columns of both
+ * tables need their table's name.
  */
 export const EVENTS_WITH_OUTCOMES = `entries LEFT JOIN outcomes ON outcomes.number =
   (SELECT min(number) FROM outcomes AS own WHERE own.event_id = entries.event_id)`;

@@ -1,4 +1,7 @@
-/** The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred rows takes as long as running it. */
+/**
+ * The writing connection of a ledger. It reuses its statements: preparing an insert of a hundred
+ * rows takes as long as running it.
+ */
 import { type Chain, type ChainHeads, type Column, journalLink } from "./chain.ts";
 import { Database, type Row, type Statement } from "./database.ts";
 import { connect, type PageLimit, pageLimit } from "./failure.ts";
@@ -17,7 +20,10 @@ import {
 
 /** Rows of one statement; the remaining rows are inserted one by one. */
 const CHUNK_ROWS = 100;
-/** A statement keeps the values that it wrote last, so that batches with more characters get statements of their own. */
+/**
+ * A statement keeps the values that it wrote last, so that batches with more
+ * characters get statements of their own.
+ */
 const REUSE_CHARS = 1024 * 1024;
 
 function limitPragma(pages: number): string {
@@ -75,7 +81,8 @@ export class Writer {
   }
 
   /**
-   * Writes a batch, from the reserve if there is no other room: its rows were accepted, and their effects have happened.
+   * Writes a batch, from the reserve if there is no other room: its rows were accepted,
+   * and their effects have happened.
    *
    * @throws the database's error: nothing of the batch is written, and the next attempt gets a new connection
    */

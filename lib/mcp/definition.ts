@@ -1,4 +1,7 @@
-/** Server definitions: from corp and profile, and as the aggregator receives them (docs/design/contracts/08-mcp.md §8). */
+/**
+ * Server definitions: from corp and profile, and as the aggregator receives them
+ * (docs/design/contracts/08-mcp.md §8).
+ */
 import { z } from "zod";
 import { type CorpMcpServers, McpServers, transportOf } from "../config/profile/mcp/schema.ts";
 import { SERVERS_MAX } from "./limit.ts";
@@ -85,7 +88,10 @@ export interface Program {
   env: Record<string, string>;
 }
 
-/** Programs of the enabled stdio servers of {@linkcode definitionsOf}, by id. The aggregator knows none of this. */
+/**
+ * Programs of the enabled stdio servers of {@linkcode definitionsOf}, by id. The
+ * aggregator knows none of this.
+ */
 export function programsOf(profile: McpServers, corp: CorpMcpServers = {}): Map<string, Program> {
   const programs = new Map<string, Program>();
   for (const { name, source, enabled, stdio } of definitionsOf(profile, corp)) {
@@ -100,8 +106,8 @@ export function programsOf(profile: McpServers, corp: CorpMcpServers = {}): Map<
 export const LOCAL = "local";
 
 /**
- * Tests whether the built-in server is on. An entry configures it by the id `local` or by `builtin = true`; corp's entries
- * count more than the profile's.
+ * Tests whether the built-in server is on. An entry configures it by the id `local` or by `builtin = true`;
+ * corp's entries count more than the profile's.
  */
 export function isLocalEnabled(profile: McpServers, corp: CorpMcpServers = {}): boolean {
   const isBuiltin = (id: string) =>

@@ -13,7 +13,10 @@ export const LINE_BYTES_MAX = 1024 * 1024;
  */
 export const RESULT_BYTES_MAX = 4 * 1024 * 1024;
 export const PARTS_TOTAL_MAX = 64 * 1024 * 1024;
-/** Characters of one part: as JSON text within JSON each takes at most 3 `bytes`, apart from halves of pairs at its ends. */
+/**
+ * Characters of one part: as JSON text within JSON each takes at most 3 `bytes`, apart
+ * from halves of pairs at its ends.
+ */
 export const PART_CHARS = 320 * 1024;
 
 /** Servers in one array of definitions; further ones are ignored and logged. */
@@ -25,9 +28,15 @@ export const REQUESTS_MAX = 1024;
 export const REQUEST_TIMEOUT_MS = timeLimit(60_000);
 /** `ms` for a server to answer `tools/call` (docs/design/contracts/08-mcp.md §8). */
 export const CALL_TIMEOUT_MS = timeLimit(300_000);
-/** `ms` for initialize and the first lists together: the first list of all servers waits this long for a slow one. */
+/**
+ * `ms` for initialize and the first lists together: the first list of all servers
+ * waits this long for a slow one.
+ */
 export const CONNECT_TIMEOUT_MS = timeLimit(10_000);
-/** `ms` for the program of a stdio server to answer initialize, with the boot of its VM; it may fetch itself first. */
+/**
+ * `ms` for the program of a stdio server to answer initialize, with the boot of its
+ * VM; it may fetch itself first.
+ */
 export const PROGRAM_CONNECT_TIMEOUT_MS = timeLimit(120_000);
 /** First and longest pause in `ms` before reconnecting to a server; the pause doubles after each failure. */
 export const RECONNECT_MIN_MS = 500;

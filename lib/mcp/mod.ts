@@ -1,6 +1,6 @@
 /**
- * External MCP servers for sbx-process, the service and the CLI. The MCP client itself is in `aggregator/`; only
- * sbx-mcp-aggregator loads it.
+ * External MCP servers for sbx-process, the service and the CLI. The MCP client itself is in `aggregator/`;
+ * only sbx-mcp-aggregator loads it.
  */
 export { Aggregator, type AggregatorOptions, offlineStatuses } from "./driver/aggregator.ts";
 export type { CallOptions } from "./driver/process.ts";

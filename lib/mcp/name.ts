@@ -1,6 +1,6 @@
 /**
- * Namespaced names of tools, prompts and resources of several servers (docs/design/contracts/08-mcp.md §8), and
- * other text of servers made safe to show.
+ * Namespaced names of tools, prompts and resources of several servers (docs/design/contracts/08-mcp.md §8),
+ * and other text of servers made safe to show.
  */
 import { FOREIGN_CHARS_MAX, NAME_CHARS_MAX } from "./limit.ts";
 
@@ -21,7 +21,10 @@ export function namespacedName(server: string, name: string): string {
   return server + SEPARATOR + name;
 }
 
-/** Splits at the first `__`; later ones belong to the name. @returns `undefined` when server or name is missing */
+/**
+ * Splits at the first `__`; later ones belong to the name.
+ * @returns `undefined` when server or name is missing
+ */
 export function splitName(namespaced: string): QualifiedName | undefined {
   return split(namespaced, 0, SEPARATOR);
 }
@@ -43,8 +46,8 @@ function split(text: string, from: number, separator: string): QualifiedName | u
 }
 
 /**
- * The reason why a server name is invalid. Also rejects names whose tools would be routed to another server, and names
- * a person cannot read.
+ * The reason why a server name is invalid. Also rejects names whose tools would be routed to another server,
+ * and names a person cannot read.
  */
 export function serverNameProblem(name: string): string | undefined {
   if (name === "") return "is empty";

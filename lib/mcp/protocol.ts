@@ -1,4 +1,7 @@
-/** The aggregator protocol: requests and answers, as lines of JSON over pipes (docs/design/contracts/08-mcp.md §8). */
+/**
+ * The aggregator protocol: requests and answers, as lines of JSON over pipes
+ * (docs/design/contracts/08-mcp.md §8).
+ */
 import { setImmediate } from "node:timers";
 import { z } from "zod";
 import { isDeeper, parseJson } from "../base/json/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * Entries of the aggregator's lists (docs/design/contracts/08-mcp.md §8). Schemas are for messages; unknown keys
- * of the aggregator are dropped.
+ * Entries of the aggregator's lists (docs/design/contracts/08-mcp.md §8). Schemas are for messages; unknown
+ * keys of the aggregator are dropped.
  */
 import { z } from "zod";
 

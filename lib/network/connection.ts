@@ -15,7 +15,10 @@ export interface ByteStream {
   close(): void;
 }
 
-/** Buffer sizes in `bytes`: small at first, because most connections are quiet; a read that fills the buffer grows it. */
+/**
+ * Buffer sizes in `bytes`: small at first, because most connections are quiet; a read
+ * that fills the buffer grows it.
+ */
 const BUFFER_MIN = 4 * 1024;
 const BUFFER_MAX = 128 * 1024;
 /** Largest buffer of a quiet connection. */
@@ -58,7 +61,9 @@ export class BufferedConnection {
     });
   }
 
-  /** Bytes received and not yet skipped. A view, valid until the next {@linkcode fill} or {@linkcode listen}. */
+  /**
+   * Bytes received and not yet skipped. A view, valid until the next {@linkcode fill} or {@linkcode listen}.
+   */
   get unread(): Uint8Array<ArrayBuffer> {
     return this.#buffer.subarray(this.#start, this.#end);
   }
@@ -88,7 +93,10 @@ export class BufferedConnection {
     return this.#pending ??= this.#read();
   }
 
-  /** Reads on while no bytes are needed, to notice a peer that goes away; the next {@linkcode fill} gets the bytes. */
+  /**
+   * Reads on while no bytes are needed, to notice a peer that goes away; the next
+   * {@linkcode fill} gets the bytes.
+   */
   listen(onGone: () => void): void {
     this.#onGone = onGone;
     if (this.#pending) return;

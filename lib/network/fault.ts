@@ -1,4 +1,7 @@
-/** HTTP or TLS bytes that cannot be read safely. Their connection is closed: nothing behind them can be trusted. */
+/**
+ * HTTP or TLS bytes that cannot be read safely. Their connection is closed:
+ * nothing behind them can be trusted.
+ */
 export class MessageFault extends Error {
   override name = "MessageFault";
 

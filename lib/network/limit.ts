@@ -19,7 +19,10 @@ export const CHUNK_LINE_MAX = 1024;
 export const TRAILERS_MAX = 16 * 1024;
 /** Longest ClientHello, in `bytes`; browsers with post-quantum keys send 2 KB. */
 export const HELLO_MAX = 32 * 1024;
-/** Most `bytes` of a relayed client that are searched for a ClientHello anywhere; later, the beginning of each turn is. */
+/**
+ * Most `bytes` of a relayed client that are searched for a ClientHello anywhere; later,
+ * the beginning of each turn is.
+ */
 export const HELLO_SEARCH_MAX = 64 * 1024;
 /** Most interim responses (1xx) before the final one. */
 export const INTERIM_MAX = 16;
@@ -33,11 +36,14 @@ export const CAPTURE_MAX = 64 * 1024;
 export const ENCODINGS_MAX = 4;
 /** Most zstd frames of one body. */
 export const FRAMES_MAX = 64;
-/** Longest response read whole before the guest gets its first byte, in `bytes`: rules can still block its text. */
+/**
+ * Longest response read whole before the guest gets its first byte, in `bytes`:
+ * rules can still block its text.
+ */
 export const WHOLE_RESPONSE_MAX = 64 * 1024;
 /**
- * Longest request body buffered before the decision, in `bytes`. A buffered body goes out with its exact length after
- * rewrites and substitutions; a longer one streams, and a change of its length ends it.
+ * Longest request body buffered before the decision, in `bytes`. A buffered body goes out with its exact
+ * length after rewrites and substitutions; a longer one streams, and a change of its length ends it.
  */
 export const BUFFERED_BODY_MAX = 8 * 1024 * 1024;
 /** Most `bytes` buffered for all requests of a VM; beyond it, requests stream. */
@@ -61,12 +67,16 @@ export const HTTP2_EXCHANGES_MAX = 4096;
 /** Most streams that a connection of a guest resets at once, or is refused, and then in a second. */
 export const HTTP2_RESETS = 1000;
 export const HTTP2_RESETS_RATE = 33;
-/** Most frames of a guest at once that ask for nothing (PING, SETTINGS, PRIORITY, empty DATA), and then in a second. */
+/**
+ * Most frames of a guest at once that ask for nothing (PING, SETTINGS, PRIORITY,
+ * empty DATA), and then in a second.
+ */
 export const HTTP2_IDLE_FRAMES = 1000;
 export const HTTP2_IDLE_FRAMES_RATE = 100;
 /**
- * Most `bytes` of a refused request that are read and dropped (docs/design/contracts/14-limits.md §14): many clients send a
- * whole body before they read, and report a broken pipe in place of a refusal that they have not read.
+ * Most `bytes` of a refused request that are read and dropped (docs/design/contracts/14-limits.md
+ * §14): many clients send a whole body before they read, and report a broken pipe in place of a
+ * refusal that they have not read.
  */
 export const REFUSED_BODY_MAX = 64 * 1024 * 1024;
 /** Most `bytes` after the end of a WebSocket that are read and dropped. */
@@ -79,11 +89,17 @@ export const LINGER_BYTES = 16 * 1024 * 1024;
 export const GRPC_TRAILERS_MAX = 16 * 1024;
 /** Longest payload of a WebSocket's control frame, in `bytes` (RFC 6455 §5.5). */
 export const CONTROL_PAYLOAD_MAX = 125;
-/** Longest frame of a WebSocket that is held whole and keeps its boundaries, in `bytes`; longer ones become several. */
+/**
+ * Longest frame of a WebSocket that is held whole and keeps its boundaries, in
+ * `bytes`; longer ones become several.
+ */
 export const FRAME_WHOLE_MAX = 64 * 1024;
 /** Longest compressed message of a WebSocket, in `bytes` after inflating; plain ones have no limit. */
 export const SOCKET_INFLATED_MAX = 64 * 1024 * 1024;
-/** Memory of the windows of a WebSocket that is compressed, in `bytes`: counted as buffered, and without room none is. */
+/**
+ * Memory of the windows of a WebSocket that is compressed, in `bytes`: counted as
+ * buffered, and without room none is.
+ */
 export const SOCKET_DEFLATE_BYTES = 512 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */
 export const PINGS_MAX = 16;
@@ -95,7 +111,9 @@ export const SOCKET_CALLS_MAX = 64;
 export interface NetTimeouts {
   /** a guest's head or ClientHello, from its first byte: no slow loris */
   head: number;
-  /** a guest's TLS handshake after its ClientHello: one thread may be in hundreds of them, one after another */
+  /**
+   * a guest's TLS handshake after its ClientHello: one thread may be in hundreds of them, one after another
+   */
   handshake: number;
   /** first byte of a client, before it is taken for one whose server speaks first */
   silence: number;
@@ -109,7 +127,10 @@ export interface NetTimeouts {
   connect: number;
   /** head of a response after its request was sent: models think for minutes */
   response: number;
-  /** `100 Continue` of an upstream, before a body that was announced goes out without it: as long as clients wait */
+  /**
+   * `100 Continue` of an upstream, before a body that was announced goes out
+   * without it: as long as clients wait
+   */
   proceed: number;
   /** answer to a guest whose request waits for a person, who is still asked: less than clients wait */
   held: number;

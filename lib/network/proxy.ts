@@ -77,7 +77,8 @@ export class NetProxy {
       budget: new BufferBudget(this.#timeouts.buffer),
     };
     if (options.cache) {
-      // A guest that makes an upstream answer out of step on its own connections reaches no document of the host's.
+      // A guest that makes an upstream answer out of step on its own connections
+      // reaches no document of the host's.
       const documents = { ...context, pool: this.#documents = makePool() };
       context.cache = { port: options.cache, document: (url, max) => fetchDocument(documents, url, max) };
     }
@@ -134,8 +135,8 @@ export class NetProxy {
   }
 
   /**
-   * Sends a request of the host, on the guest's path and under its rules (actor `host`). Redirects are not followed: each
-   * is another request.
+   * Sends a request of the host, on the guest's path and under its rules (actor `host`). Redirects are not
+   * followed: each is another request.
    *
    * @throws {RequestBlocked} policy blocks the request or its response
    * @throws {SbxError} `request.invalid`, `request.cancelled`, `upstream.failed`, `upstream.timeout`,
@@ -493,7 +494,10 @@ interface DatabaseTls {
   close(): void;
 }
 
-/** Ends the own side and reads on: unread bytes of the client would reset the connection before its answer is read. */
+/**
+ * Ends the own side and reads on: unread bytes of the client would reset the
+ * connection before its answer is read.
+ */
 async function finishRead(connection: BufferedConnection): Promise<void> {
   await connection.closeWrite();
   do connection.skip(connection.count); while (await connection.fill());
@@ -522,7 +526,10 @@ export interface NetOptions {
   models?: ModelPort;
   /** absent: the profile shares no cache */
   cache?: CachePort;
-  /** Address for a host of `network.upstream_overrides`; `undefined` leaves the address that policy decided on. */
+  /**
+   * Address for a host of `network.upstream_overrides`; `undefined` leaves the
+   * address that policy decided on.
+   */
   dialOverride?(host: string, port: number): DialAddress | undefined;
   /** PEM; roots for verifying upstreams, in addition to the roots that this process was started with */
   caCerts?: readonly string[];
@@ -569,7 +576,9 @@ function transportDraft(by: Requester, { protocol, host_ip, port }: RefusedPacke
   return draft;
 }
 
-/** @param packets number of packets that the event stands for: above a limit, not every packet gets an event */
+/**
+ * @param packets number of packets that the event stands for: above a limit, not every packet gets an event
+ */
 function transportRefusal({ protocol, host_ip, port }: RefusedPacket, packets: number): Refusal {
   const [, name] = protocolOf(protocol);
   const host = canonicalHost(host_ip) ?? host_ip;

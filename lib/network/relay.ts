@@ -29,8 +29,8 @@ export function relayedBytes(passage: Pick<Passage, "countSent">): RelayedBytes 
 }
 
 /**
- * Copies both ways between a client and an upstream until both have ended. Closes both when one of them breaks, or when
- * no bytes move for `idleMs`.
+ * Copies both ways between a client and an upstream until both have ended. Closes both when one of them
+ * breaks, or when no bytes move for `idleMs`.
  *
  * @param moved counters, updated while the relay runs
  * @param watch its errors are thrown before anything is closed

@@ -1,11 +1,17 @@
-/** The path of every event, whatever its family: bytes → event → decision → ledger → effect. `lib/session/gate` implements it. */
+/**
+ * The path of every event, whatever its family: bytes → event → decision → ledger → effect.
+ * `lib/session/gate` implements it.
+ */
 import type { Bill, CallUse, LaterUse } from "./budget/mod.ts";
 import type { Event, EventCommon } from "../event/mod.ts";
 import type { Ask } from "./ask/schema.ts";
 import type { Decision, Evaluation } from "./decision/mod.ts";
 import type { Refusal } from "./decision/decision.ts";
 
-/** The part of an event that its family's parser knows; the session adds who, when and where. It never holds a secret. */
+/**
+ * The part of an event that its family's parser knows; the session adds who, when and
+ * where. It never holds a secret.
+ */
 export type Draft = Omit<Event, "schema_version" | "common"> & {
   common:
     & Pick<EventCommon, "event_type" | "source_engine">
@@ -24,9 +30,9 @@ export interface Verdict {
 }
 
 /**
- * One event on its way: decided once, reviewed at most once, and finished exactly once if it was allowed and its family
- * has responses (the end of a program is an event of its own). Its decision is never `ask`: the person has answered by
- * then. It measures its own times, from the decision on.
+ * One event on its way: decided once, reviewed at most once, and finished exactly once if it was allowed and
+ * its family has responses (the end of a program is an event of its own). Its decision is never `ask`: the
+ * person has answered by then. It measures its own times, from the decision on.
  */
 export interface Passage extends Verdict {
   /** Notes that the first byte of the response is here. */
@@ -72,7 +78,8 @@ export interface Gate {
    *
    * @param signal denies the event while a person is asked
    * @param waits called when a person is asked
-   * @param heldMs `ms` after which the event is refused while the person is still asked, if it can be sent again
+   * @param heldMs `ms` after which the event is refused while the person is still
+   * asked, if it can be sent again
    * @throws {SbxError} `ledger.unavailable`: an event that cannot be recorded must not happen
    */
   decide(
@@ -82,8 +89,8 @@ export interface Gate {
     heldMs?: number,
   ): Promise<Passage>;
   /**
-   * True when a rule reads a part of events: a family (`model`) or a path (`http.request.body`). Bytes that hide that
-   * part are then refused by a guard.
+   * True when a rule reads a part of events: a family (`model`) or a path (`http.request.body`). Bytes that
+   * hide that part are then refused by a guard.
    */
   reads(part: string): boolean;
   /** True while a budget counts what model calls use. */

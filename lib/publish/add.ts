@@ -39,7 +39,8 @@ export interface Entries {
 /**
  * Makes the folder of a release's files. It is public later.
  *
- * @throws {SbxError} `release.conflict`: the release is signed, and never changes again; `release.name.invalid`
+ * @throws {SbxError} `release.conflict`: the release is signed, and never
+ * changes again; `release.name.invalid`
  */
 export async function openRelease(workspace: Workspace, { channel, version }: Target): Promise<string> {
   requireNames(channel, version);

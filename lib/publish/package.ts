@@ -107,8 +107,8 @@ export async function describePackage(
 const LINKS_MAX = 4;
 
 /**
- * Refuses a binary that is not the one in its package: hosts would refuse it after they have fetched the package. A `.pkg`
- * is not opened: only macOS can.
+ * Refuses a binary that is not the one in its package: hosts would refuse it after they have fetched the
+ * package. A `.pkg` is not opened: only macOS can.
  *
  * @throws {SbxError} `release.package.invalid`
  */

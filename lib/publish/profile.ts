@@ -36,8 +36,8 @@ export interface ProfileFiles {
 }
 
 /**
- * Writes the profile document of a release, and copies the image that it pins. With an image it is a generated profile:
- * addresses, hashes and sizes of its boot files come from the asset manifest.
+ * Writes the profile document of a release, and copies the image that it pins. With an image it is a
+ * generated profile: addresses, hashes and sizes of its boot files come from the asset manifest.
  *
  * @param folder of the release, from `openRelease`
  * @throws {SbxError} `profile.invalid`, `manifest.…`, `assets.mismatch`, `release.profile.invalid`

@@ -24,17 +24,19 @@ export interface Published {
   generated_at: string;
   /** files that were not there before */
   added: string[];
-  /** files that were there with other bytes: the index, its signature, and the newest manifest of a channel */
+  /**
+   * files that were there with other bytes: the index, its signature, and the newest manifest of a channel
+   */
   replaced: string[];
 }
 
 /**
- * Publishes a workspace into a folder that any web server serves. New files come first, the index last, each by a rename:
- * a client sees the old state or the new one. Nothing that is published changes, except for the index, its envelope and
- * `assets/<channel>/manifest.json`.
+ * Publishes a workspace into a folder that any web server serves. New files come first, the index last, each
+ * by a rename: a client sees the old state or the new one. Nothing that is published changes, except for the
+ * index, its envelope and `assets/<channel>/manifest.json`.
  *
- * @throws {SbxError} `release.unverified`: the workspace has a problem; `release.rollback`: the folder has a newer state;
- * `release.conflict`: a published file would change; `disk.full`
+ * @throws {SbxError} `release.unverified`: the workspace has a problem; `release.rollback`: the folder has a
+ * newer state; `release.conflict`: a published file would change; `disk.full`
  */
 export async function publishTree(
   workspace: string,

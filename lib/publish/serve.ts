@@ -15,7 +15,8 @@ export interface TreeServer {
  * Serves a published tree on loopback, with ranges, for trying it.
  *
  * @param port 0 takes any
- * @throws {SbxError} `release.not_found`: no published tree; `release.workspace.conflict`: a workspace, which has secrets
+ * @throws {SbxError} `release.not_found`: no published tree; `release.workspace.conflict`:
+ * a workspace, which has secrets
  */
 export async function serveTree(dir: string, port: number): Promise<TreeServer> {
   const root = resolve(dir);
@@ -84,7 +85,10 @@ async function openFile(path: string): Promise<Deno.FsFile | undefined> {
   return isFile ? await Deno.open(path).catch(() => undefined) : undefined;
 }
 
-/** One range of a Range header, as `[start, end)`; undefined for none, and for forms that may be ignored (RFC 9110, 14.2). */
+/**
+ * One range of a Range header, as `[start, end)`; undefined for none, and for forms that
+ * may be ignored (RFC 9110, 14.2).
+ */
 function rangeOf(
   header: string | null,
   size: number,

@@ -147,8 +147,8 @@ export async function markRelease(
 }
 
 /**
- * Says which machines a release is for. The record must be signed again. Machines that have the release keep it when its
- * stage shrinks: a release is taken back by revoking it.
+ * Says which machines a release is for. The record must be signed again. Machines that have the release keep
+ * it when its stage shrinks: a release is taken back by revoking it.
  *
  * @param stage absent: all machines
  * @throws {SbxError} `release.not_found`, `release.stage.invalid`

@@ -29,8 +29,8 @@ export function releaseFolder(channel: string, version: string): string {
 }
 
 /**
- * A publisher's workspace: the index, the folder of each release, and `keys/` with what signs them. Changes are written
- * at once; nothing is public before `publishTree`.
+ * A publisher's workspace: the index, the folder of each release, and `keys/` with what signs them. Changes
+ * are written at once; nothing is public before `publishTree`.
  */
 export class Workspace {
   private constructor(readonly dir: string, readonly index: ChannelIndex) {}
@@ -42,7 +42,8 @@ export class Workspace {
   }
 
   /**
-   * Works on a workspace while no other process does: two that add at once would each write an index without the other's.
+   * Works on a workspace while no other process does: two that add at once would each
+   * write an index without the other's.
    *
    * @throws {SbxError} as {@linkcode open}, and errors of `work`
    */

@@ -23,8 +23,8 @@ export function rankOf(status: Status): number {
 }
 
 /**
- * Orders the records that may be installed, the best one first: without revoked and incompatible ones, by status, then
- * by version (docs/design/contracts/10-release.md §10, "Selection").
+ * Orders the records that may be installed, the best one first: without revoked and incompatible ones, by
+ * status, then by version (docs/design/contracts/10-release.md §10, "Selection").
  */
 export function selectable(records: readonly ManifestRecord[], sbx = VERSION): ManifestRecord[] {
   return records.filter((record) => record.status !== "revoked" && isForSbx(record, sbx)).toSorted((a, b) =>

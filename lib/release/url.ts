@@ -5,8 +5,8 @@ import { URL_MAX } from "./limit.ts";
 const RELATIVE = /^(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+(?:\/(?!\.{1,2}(?:\/|$))[A-Za-z0-9._~+@-]+)*$/;
 
 /**
- * Tests an address of a release document: a path relative to the index, without `..`, or an http(s) URL without a user,
- * password or fragment (docs/design/contracts/10-release.md §10, "Channel index").
+ * Tests an address of a release document: a path relative to the index, without `..`, or an http(s) URL
+ * without a user, password or fragment (docs/design/contracts/10-release.md §10, "Channel index").
  */
 export function isReleaseUrl(text: string): boolean {
   if (text.length === 0 || text.length > URL_MAX) return false;
@@ -38,7 +38,8 @@ export function parseIndexUrl(text: string): URL {
 }
 
 /**
- * Address of a document that the index, a manifest or a profile names. Relative ones stay below the folder of the index.
+ * Address of a document that the index, a manifest or a profile names. Relative ones stay
+ * below the folder of the index.
  *
  * @param index address of the channel index, whatever document names `url`
  */

@@ -84,8 +84,8 @@ export function defaultPlace(dir: string): string {
 }
 
 /**
- * Brings a git repository with its submodules, or a plain folder, into a running VM, beside others; again later, if nothing
- * was changed there.
+ * Brings a git repository with its submodules, or a plain folder, into a running VM, beside others; again
+ * later, if nothing was changed there.
  *
  * @throws {SbxError} `repo.other_folder`, `repo.exists`, `repo.diverged`, `repo.guest_failed`, …
  */
@@ -393,7 +393,8 @@ interface LiveOptions {
 }
 
 /**
- * Gives a guest that has a person's folder a repository with the history of that folder's. Submodules stay files.
+ * Gives a guest that has a person's folder a repository with the history of that
+ * folder's. Submodules stay files.
  *
  * @throws {SbxError} `repo.empty`, `repo.exists`, `repo.guest_failed`, …
  */

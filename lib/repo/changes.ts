@@ -103,7 +103,8 @@ export function wholePatchOf(work: UnitWork, limit = DIFF_MAX): Promise<string> 
 }
 
 /**
- * The diff of one changed file, as `latin1`; empty where its name is not UTF-8, so that git cannot be asked for it alone.
+ * The diff of one changed file, as `latin1`; empty where its name is not UTF-8, so that
+ * git cannot be asked for it alone.
  *
  * @throws {SbxError} `repo.too_large`: more than `limit` `bytes`
  */

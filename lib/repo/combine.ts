@@ -34,8 +34,9 @@ interface Part {
 /**
  * The picked pieces as changes of the first VM's work, which {@linkcode pullAccepted} takes.
  *
- * @throws {SbxError} `repo.no_change`: there is no such file or piece; `repo.diverged`: the VMs began with other files;
- * `repo.overlap`: two pieces change the same lines; `repo.changed`: the change is another one than the one that was shown
+ * @throws {SbxError} `repo.no_change`: there is no such file or piece; `repo.diverged`: the VMs began
+ * with other files; `repo.overlap`: two pieces change the same lines; `repo.changed`: the change is
+ * another one than the one that was shown
  */
 export async function combine(
   works: readonly Work[],
@@ -98,7 +99,9 @@ export function shownId({ old_id, old_mode, new_id, new_mode }: FileChange): str
   return createHash("sha256").update(text).digest("hex").slice(0, SHOWN_ID_LENGTH);
 }
 
-/** The pieces of a file that can be picked, without the lines around them; none for one that is taken whole. */
+/**
+ * The pieces of a file that can be picked, without the lines around them; none for one that is taken whole.
+ */
 export async function piecesOf(unit: UnitWork, change: FileChange): Promise<Hunk[]> {
   return (await hunksOf(unit, change)).flatMap(splitHunk);
 }

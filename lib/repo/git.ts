@@ -91,7 +91,10 @@ export class Git {
     return new Git(args, { ...environment([...NOTHING_RUNS, ...filters]), ...own }, undefined, false);
   }
 
-  /** git over a bare repository of sbx, which may hold a guest's bytes: no configuration but this file's, with limits. */
+  /**
+   * git over a bare repository of sbx, which may hold a guest's bytes: no
+   * configuration but this file's, with limits.
+   */
   static ofStore(gitDir: string, env: Record<string, string> = {}): Git {
     const closed = {
       HOME: "/nonexistent",
@@ -213,7 +216,10 @@ function environment(config: [string, string][]): Record<string, string> {
   return env;
 }
 
-/** Writes the input of a git; one that does not want all of it says why itself. @returns rejects where the input does */
+/**
+ * Writes the input of a git; one that does not want all of it says why itself.
+ * @returns rejects where the input does
+ */
 function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
   const fed = write(child, input);
   fed.catch(ignore("awaited later, or not at all where the output fails first"));
@@ -281,7 +287,8 @@ export function writeBundle(git: Git, known: string[]): AsyncGenerator<Uint8Arra
 }
 
 /**
- * Reads the head of a guest's bundle. Prerequisites are not believed: whether everything is there is checked later.
+ * Reads the head of a guest's bundle. Prerequisites are not believed: whether
+ * everything is there is checked later.
  *
  * @param format object format of the repository, `sha1` or `sha256`
  * @throws {SbxError} `repo.refused`: another format, another ref, a filter; `repo.too_large`

@@ -77,8 +77,9 @@ export async function runScript(
 // Scripts that run in the guest. Their output is the guest's word and is checked on the host.
 
 /**
- * The tree of the files of the current repository as they are, without a change of its index. Its copy keeps the index's
- * time: git reads a file again that may have changed in the second in which the index was written.
+ * The tree of the files of the current repository as they are, without a change of its index.
+ * Its copy keeps the index's time: git reads a file again that may have changed in the second
+ * in which the index was written.
  */
 const SNAPSHOT = `
 snapshot() {
@@ -215,7 +216,10 @@ mkdir -p "$dir"
 tar -x -o -f "$archive" -C "$dir"
 `;
 
-/** Unpacks an archive into a folder, by programs of sbx's layer. @throws {SbxError} as {@linkcode runScript} */
+/**
+ * Unpacks an archive into a folder, by programs of sbx's layer.
+ * @throws {SbxError} as {@linkcode runScript}
+ */
 export async function unpackPlain(guest: Guest, place: string, archive: string): Promise<void> {
   await runScript(guest, PLAIN, [place, archive], STEP_SECONDS, LAYER_SHELL);
 }
@@ -241,7 +245,10 @@ git bundle create -q "$bundle" refs/sbx/out $not
 echo "$head $work"
 `;
 
-/** Runs {@linkcode COLLECT} after all others in this VM: each moves the one ref that its bundle is made of. @returns its output */
+/**
+ * Runs {@linkcode COLLECT} after all others in this VM: each moves the one ref that its bundle is made of.
+ * @returns its output
+ */
 export async function collectIn(guest: Guest, room: Room, args: string[], seconds: number): Promise<string> {
   using _lock = await room.lock("collect");
   return await runScript(guest, COLLECT, args, seconds);
@@ -261,8 +268,8 @@ cd "$1" && git symbolic-ref -q --short HEAD || :
 `;
 
 /**
- * An earlier state: its files, and of a repository the branch and commit that were checked out. Ignored files stay. A
- * repository that was removed is made again. dir bundle store head branch tip format shallow
+ * An earlier state: its files, and of a repository the branch and commit that were checked out. Ignored files
+ * stay. A repository that was removed is made again. dir bundle store head branch tip format shallow
  */
 export const REWIND = `${HEAD}
 dir=$1 bundle=$2 store=$3 head=$4 branch=$5 tip=$6 format=$7 shallow=$8

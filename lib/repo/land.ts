@@ -32,8 +32,8 @@ export interface Landed {
  * Gives the person's repository a branch with a commit of the store.
  *
  * @param reason line of the branch's reflog
- * @throws {SbxError} `repo.branch_invalid`; `repo.branch_moved`: it has commits of its own; `repo.branch_busy`: it is
- * checked out; `repo.git_failed`: the repository is as before
+ * @throws {SbxError} `repo.branch_invalid`; `repo.branch_moved`: it has commits of its own;
+ * `repo.branch_busy`: it is checked out; `repo.git_failed`: the repository is as before
  */
 export async function landBranch(
   work: UnitWork,
@@ -159,7 +159,10 @@ export async function commitOf(
   }
 }
 
-/** The entries of some paths that the guest changed since it was brought in, or since `base`. @throws {SbxError} `repo.no_change`: a path is not among them */
+/**
+ * The entries of some paths that the guest changed since it was brought in, or since `base`.
+ * @throws {SbxError} `repo.no_change`: a path is not among them
+ */
 export async function entriesOf(
   { store, unit, tip }: UnitWork,
   paths: string[],
@@ -211,10 +214,12 @@ const EXECUTABLE = 0o111;
 const FILE_MODE = 0o644;
 
 /**
- * Applies entries to the folder of the person. A file that is neither as it was brought in nor as the guest has it stays.
- * New content is written beside the folder's files first: when the disk fills, nothing has changed.
+ * Applies entries to the folder of the person. A file that is neither as it was brought in nor
+ * as the guest has it stays. New content is written beside the folder's files first: when the
+ * disk fills, nothing has changed.
  *
- * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder, `repo.refused`: a name that is not UTF-8
+ * @throws {SbxError} `disk.full`, `repo.unsupported`: a repository in the folder,
+ * `repo.refused`: a name that is not UTF-8
  */
 export async function landFolder(
   work: UnitWork,
@@ -282,7 +287,10 @@ export function above(path: string): string[] {
 
 const stateOf = ({ mode, id }: { mode: string; id: string }) => `${mode} ${id}`;
 
-/** State of a path on the host now. @param like a state to compare it with, of a repository with SHA-1 or SHA-256 */
+/**
+ * State of a path on the host now.
+ * @param like a state to compare it with, of a repository with SHA-1 or SHA-256
+ */
 async function stateAt(root: string, path: string, like: State): Promise<State> {
   const algorithm = like !== undefined && like.length > "100644 ".length + 40 ? "sha256" : "sha1";
   using folder = parentOf(root, path);

@@ -47,7 +47,10 @@ export const STEP_SECONDS = 3600;
 /** Most repositories and folders of one VM. */
 export const SOURCES_MAX = 32;
 
-/** Most earlier states of a VM's repositories that a person's commands kept, and that turns of agents did; the oldest go. */
+/**
+ * Most earlier states of a VM's repositories that a person's commands kept, and that
+ * turns of agents did; the oldest go.
+ */
 export const STATES_MAX = 20;
 export const TURN_STATES_MAX = 20;
 /** Longest time that a state is kept, in `days`; the newest stays. */
@@ -68,8 +71,8 @@ export interface StateLimits {
   wait_ms?: number;
 }
 /**
- * Of a state that a person's other command waits for, of one that an undo keeps before it overwrites the work, and of one that an
- * agent's turn does not wait for.
+ * Of a state that a person's other command waits for, of one that an undo keeps before it overwrites the
+ * work, and of one that an agent's turn does not wait for.
  */
 export const STATE_LIMITS: StateLimits = {
   bytes: 512 * 1024 ** 2,

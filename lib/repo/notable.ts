@@ -1,4 +1,7 @@
-/** Files that programs of the host run, or take orders from, when they are merely there or at the usual command. */
+/**
+ * Files that programs of the host run, or take orders from, when they are merely
+ * there or at the usual command.
+ */
 
 import { foldedName } from "./name/mod.ts";
 
@@ -318,8 +321,8 @@ const KINDS = NOTABLE.map(({ by, patterns }) => ({
 }));
 
 /**
- * Programs that act on a file, in every spelling of its name; undefined for a file like others. A link in a folder's place
- * counts as the folder.
+ * Programs that act on a file, in every spelling of its name; undefined for a file like others. A link in a
+ * folder's place counts as the folder.
  *
  * @param path as `latin1`
  */

@@ -12,8 +12,8 @@ const FILE = /^100/;
  * The commit of some entries on top of a branch that is as sbx left it.
  *
  * @param branch of the person
- * @returns undefined where they do not go there: the branch is missing, has commits of the person, is checked out, or has
- * other changes to the same lines
+ * @returns undefined where they do not go there: the branch is missing, has commits of the person, is checked
+ * out, or has other changes to the same lines
  */
 export async function commitOnto(
   unit: UnitWork,

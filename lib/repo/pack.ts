@@ -1,4 +1,7 @@
-/** Packs of a guest: git's strict checks of each object, limits on their sizes, and whether anything is missing. */
+/**
+ * Packs of a guest: git's strict checks of each object, limits on their sizes,
+ * and whether anything is missing.
+ */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { type Git, refused, tooLarge } from "./git.ts";
@@ -13,7 +16,11 @@ export async function indexPack(git: Git, pack: AsyncIterable<Uint8Array>, max: 
   });
 }
 
-/** The objects of all packs of a folder. @param max most `bytes` of them, inflated @throws {SbxError} `repo.too_large` */
+/**
+ * The objects of all packs of a folder.
+ * @param max most `bytes` of them, inflated
+ * @throws {SbxError} `repo.too_large`
+ */
 export async function newObjects(
   git: Git,
   objects: string,

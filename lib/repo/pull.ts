@@ -19,14 +19,20 @@ import { commitTree } from "./snapshot.ts";
 import { choose, type UnitWork, type Work } from "./work.ts";
 
 export interface PullOptions {
-  /** default `sbx/NAME`, and for a part of the work `sbx/NAME-2`, … where that holds something else; repositories only */
+  /**
+   * default `sbx/NAME`, and for a part of the work `sbx/NAME-2`, … where that holds
+   * something else; repositories only
+   */
   branch?: string;
   /**
-   * only these paths, as one commit on the brought-in state; where several sources come back, below the name of one, and the
-   * name alone is all of it
+   * only these paths, as one commit on the brought-in state; where several sources come back, below the name
+   * of one, and the name alone is all of it
    */
   paths?: string[];
-  /** of the commit that sbx makes: of uncommitted changes, of parts, or of all; the guest's own commits keep theirs */
+  /**
+   * of the commit that sbx makes: of uncommitted changes, of parts, or of all; the
+   * guest's own commits keep theirs
+   */
   message?: string;
   /** all work of a repository as one commit, in place of the guest's commits */
   isSquashed?: boolean;
@@ -70,8 +76,8 @@ export async function pullWork(work: Work, options: PullOptions = {}): Promise<P
 }
 
 /**
- * Takes the changes that a person accepted: in a repository as one commit on top of earlier ones, or where that
- * does not go, on a branch of its own.
+ * Takes the changes that a person accepted: in a repository as one commit on top of earlier ones, or where
+ * that does not go, on a branch of its own.
  */
 export async function pullAccepted(
   work: Work,
@@ -124,7 +130,10 @@ async function partOf(
   return { commit, branch: branch === undefined ? await freeBranch(unit, name, commit) : name };
 }
 
-/** Some entries of a repository, on top of the branch of earlier ones. @returns undefined where they do not go there */
+/**
+ * Some entries of a repository, on top of the branch of earlier ones.
+ * @returns undefined where they do not go there
+ */
 async function furtherPartOf(
   work: Work,
   unit: UnitWork,
@@ -162,7 +171,8 @@ const PATHS_NAMED = 10;
  * Gives the work to the files of the person, without a commit. Their index and branches stay.
  *
  * @param paths as of {@linkcode pullWork}
- * @throws {SbxError} `repo.would_overwrite`: files that the person changed too; nothing is written then, in no folder
+ * @throws {SbxError} `repo.would_overwrite`: files that the person changed too;
+ * nothing is written then, in no folder
  */
 export async function applyWork(work: Work, paths: string[] = []): Promise<Pulled> {
   using _lock = await work.room.lock();
@@ -215,8 +225,8 @@ function wouldOverwrite(vm: string, paths: string[]): SbxError {
 }
 
 /**
- * The changes that {@linkcode pullWork} takes. A pull into a folder makes them the base of later comparisons, so read them
- * first.
+ * The changes that {@linkcode pullWork} takes. A pull into a folder makes them the base of later
+ * comparisons, so read them first.
  *
  * @throws {SbxError} `repo.no_change`: a path is not among the changes
  */
@@ -269,8 +279,8 @@ function notInside(path: string): SbxError {
 }
 
 /**
- * Name of the branch of a unit: the wanted one, or `sbx/VM`. Where an earlier source is a worktree of the same repository,
- * which has each branch once, the name of the source follows.
+ * Name of the branch of a unit: the wanted one, or `sbx/VM`. Where an earlier source is a worktree of the
+ * same repository, which has each branch once, the name of the source follows.
  */
 async function branchOf(work: Work, { source, unit, person }: UnitWork, wanted?: string): Promise<string> {
   const name = wanted ?? `sbx/${work.vm}`;
@@ -382,7 +392,10 @@ async function refresh(work: Work): Promise<void> {
   }
 }
 
-/** Makes the content that files of the person have taken the base: of all later work in a folder, of later applying in a repository. */
+/**
+ * Makes the content that files of the person have taken the base: of all later work in a folder, of
+ * later applying in a repository.
+ */
 async function adopt(work: UnitWork, entries: Entry[], { conflicts }: FolderLanded): Promise<void> {
   const { unit, store, base, commits, tip } = work;
   const landed = entries.filter(({ path }) => !conflicts.includes(shown(path)));

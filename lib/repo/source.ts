@@ -20,7 +20,8 @@ const SUBMODULE_DEPTH = 8;
 /**
  * A folder with the submodules that are checked out below it, the outermost first.
  *
- * @throws {SbxError} `file.not_found`, `file.invalid`: not a folder; `repo.below`: a folder of a larger repository
+ * @throws {SbxError} `file.not_found`, `file.invalid`: not a folder; `repo.below`:
+ * a folder of a larger repository
  */
 export async function sourcesOf(dir: string): Promise<Source[]> {
   const info = await Deno.stat(dir).catch((cause) => {
@@ -73,7 +74,11 @@ export function below(source: Pick<Source, "path">, path: string): string {
   return source.path === "" ? shown(path) : `${shown(source.path)}/${shown(path)}`;
 }
 
-/** git over a person's folder. @returns undefined for a folder without a repository @throws {SbxError} one that git refuses */
+/**
+ * git over a person's folder.
+ * @returns undefined for a folder without a repository
+ * @throws {SbxError} one that git refuses
+ */
 export async function personGit(dir: string): Promise<Git | undefined> {
   const git = await Git.ofPerson(dir);
   const isThere = await git.text(["rev-parse", "--show-toplevel"]).then(() => true, () => false);

@@ -123,8 +123,8 @@ export class Room {
   }
 
   /**
-   * Waits until no other program does the same with the VM: `take` its work and change the record, `bring` something in, or
-   * `collect` its work in the guest, which moves one ref there.
+   * Waits until no other program does the same with the VM: `take` its work and change the record, `bring`
+   * something in, or `collect` its work in the guest, which moves one ref there.
    *
    * @param wait_ms longest wait
    * @returns lock, released by closing it
@@ -187,8 +187,9 @@ export class Room {
   }
 
   /**
-   * Begins to take work into stores of {@linkcode temporary}. Stores of programs that were killed are removed, unless another
-   * program is at the same: these share a lock of the folder, which the kernel frees with its program.
+   * Begins to take work into stores of {@linkcode temporary}. Stores of programs that were killed are
+   * removed, unless another program is at the same: these share a lock of the folder, which the
+   * kernel frees with its program.
    *
    * @returns lock, released by its disposal
    */

@@ -1,4 +1,6 @@
-/** Checks the files that trees of new commits would put on the host's disk, and the submodules that they name. */
+/**
+ * Checks the files that trees of new commits would put on the host's disk, and the submodules that they name.
+ */
 import { refused, tooLarge } from "./git.ts";
 import { shown, splitNul } from "./text.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";

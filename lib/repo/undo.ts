@@ -1,6 +1,7 @@
 /**
- * Earlier states of the repositories and folders in a VM, kept on the host, where no program of the guest reaches them.
- * Stores of git beside the VM have the objects that the guest sent, which go nowhere but back to it.
+ * Earlier states of the repositories and folders in a VM, kept on the host, where no program of
+ * the guest reaches them. Stores of git beside the VM have the objects that the guest sent,
+ * which go nowhere but back to it.
  */
 import { join } from "node:path";
 import { z } from "zod";
@@ -59,7 +60,10 @@ export interface StateTarget {
   before_unix_ms?: number;
 }
 
-/** The end of an undo: the state that is there, and the one that was; that was not kept where it was to be discarded. */
+/**
+ * The end of an undo: the state that is there, and the one that was; that was not
+ * kept where it was to be discarded.
+ */
 export interface Undone {
   to: State;
   before?: State;
@@ -96,8 +100,8 @@ export class History {
   }
 
   /**
-   * Keeps the state before a turn of an agent, within narrower limits, and without a wait for other programs. These push out
-   * none of the others: a guest decides when it has a turn.
+   * Keeps the state before a turn of an agent, within narrower limits, and without a wait for other programs.
+   * These push out none of the others: a guest decides when it has a turn.
    *
    * @param at_unix_ms when the turn began
    * @throws {SbxError} as {@linkcode keep}, `repo.busy`
@@ -112,7 +116,8 @@ export class History {
    * Puts an earlier state back. The current one is kept first, so that this can be undone.
    *
    * @returns `changed`: the repositories were in another state
-   * @throws {SbxError} `repo.none`, `repo.no_state`; `repo.too_large`: the current state cannot be kept, and nothing is changed
+   * @throws {SbxError} `repo.none`, `repo.no_state`; `repo.too_large`: the current state cannot
+   * be kept, and nothing is changed
    */
   async undo(target: StateTarget = {}, limits = UNDO_LIMITS): Promise<Undone> {
     await this.#requireRoom();
@@ -349,7 +354,10 @@ export class History {
     return undefined;
   }
 
-  /** Whether two states have the same files and commits; sbx's own commit of the same files differs by its time. */
+  /**
+   * Whether two states have the same files and commits; sbx's own commit of the
+   * same files differs by its time.
+   */
   async #isSame(one: State, other: State): Promise<boolean> {
     if (one.units.length !== other.units.length) return false;
     for (const { store, head, branch, tip } of one.units) {

@@ -20,7 +20,10 @@ export const UNCOMMITTED = "Uncommitted work";
 export interface UnitWork {
   source: RecordedSource;
   unit: Unit;
-  /** for people, above its paths: of several sources its name, then the path of a submodule; "" for the only one */
+  /**
+   * for people, above its paths: of several sources its name, then the path of a
+   * submodule; "" for the only one
+   */
   label: string;
   /** folder of the person */
   dir: string;
@@ -55,8 +58,8 @@ export class Work implements AsyncDisposable {
    *
    * @param room folder beside the VM's record
    * @param paths of {@linkcode choose}: only the sources that these name
-   * @throws {SbxError} `repo.none`: nothing was brought in, or nothing to come back; `repo.refused`, `repo.too_large`,
-   * `repo.guest_failed`, `repo.no_change`
+   * @throws {SbxError} `repo.none`: nothing was brought in, or nothing to come back; `repo.refused`,
+   * `repo.too_large`, `repo.guest_failed`, `repo.no_change`
    */
   static async collect(guest: Guest, room: string, paths: string[] = []): Promise<Work> {
     const place = new Room(room);
@@ -130,7 +133,8 @@ export interface Chosen {
 }
 
 /**
- * The sources that some paths are in. Where several come back, a path begins with the name of one; the name alone is all of it.
+ * The sources that some paths are in. Where several come back, a path begins with the name of
+ * one; the name alone is all of it.
  *
  * @param paths none: every source
  * @throws {SbxError} `repo.no_change`: no such source
@@ -157,8 +161,8 @@ export function choose(record: RepositoryRecord, paths: string[]): Chosen[] {
 }
 
 /**
- * Refuses the history of another source of the VM in the place of this one: its branch would bring the files of one
- * repository into another, where other people read them.
+ * Refuses the history of another source of the VM in the place of this one: its branch would bring the files
+ * of one repository into another, where other people read them.
  */
 async function requireOwn({ unit, store, tip, dir }: UnitWork, record: RepositoryRecord, room: Room) {
   if (!unit.is_repository || await store.git.succeeds(["merge-base", tip, unit.head ?? unit.work])) return;

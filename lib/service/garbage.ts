@@ -15,8 +15,8 @@ export interface GarbageParts {
 }
 
 /**
- * Removes files of earlier images, OCI images that no VM has and no profile names, templates that no machine can start from, and
- * records that are too old or take too much room.
+ * Removes files of earlier images, OCI images that no VM has and no profile names, templates that no machine
+ * can start from, and records that are too old or take too much room.
  *
  * @param isDry only says which would go
  * @throws {SbxError} `environment.busy` (409): an OCI image is being made

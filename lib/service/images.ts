@@ -23,7 +23,9 @@ import type { Bin } from "./vm/bin.ts";
 import type { Registry } from "./vm/registry.ts";
 import { isAlive, type Vm } from "./vm/vm.ts";
 
-/** Age of files that the service removes unasked, in `ms`: a person may have put one there for a pin to come. */
+/**
+ * Age of files that the service removes unasked, in `ms`: a person may have put one there for a pin to come.
+ */
 const OLD_MS = 24 * 3600 * 1000;
 
 export interface ImagesOptions {
@@ -199,7 +201,10 @@ export class Images {
     return freed;
   }
 
-  /** False where SBX_ASSETS_DIR names a folder that other homes may share: homes know nothing of each other's VMs. */
+  /**
+   * False where SBX_ASSETS_DIR names a folder that other homes may share: homes
+   * know nothing of each other's VMs.
+   */
   get isOwn(): boolean {
     const { home } = this.#options;
     return home.assetsDir === join(home.dir, "assets");

@@ -62,7 +62,10 @@ export class LoginStart {
   }
 }
 
-/** Removes the file that starts the service of a home at login, which goes. @throws {SbxError} `autostart.failed` */
+/**
+ * Removes the file that starts the service of a home at login, which goes.
+ * @throws {SbxError} `autostart.failed`
+ */
 export async function removeLoginStart(home: Pick<Home, "dir">): Promise<void> {
   const place = autostartPlace({
     os: Deno.build.os,
@@ -177,7 +180,10 @@ async function disable(place: AutostartPlace): Promise<boolean> {
   return true;
 }
 
-/** Text of the file that sbx wrote; undefined without one. @throws {SbxError} `autostart.conflict`, where `isNeeded` */
+/**
+ * Text of the file that sbx wrote; undefined without one.
+ * @throws {SbxError} `autostart.conflict`, where `isNeeded`
+ */
 async function ownText({ path }: AutostartPlace, isNeeded = true): Promise<string | undefined> {
   const info = await Deno.lstat(path).catch(ignoreMissing);
   if (info === undefined) return undefined;
@@ -232,7 +238,10 @@ function systemdUnit({ program, env }: Started): string {
   ].join("\n");
 }
 
-/** Entry of a desktop's autostart folder. Its command line is quoted twice: as an argument, and as a string of the file. */
+/**
+ * Entry of a desktop's autostart folder. Its command line is quoted twice: as an
+ * argument, and as a string of the file.
+ */
 function desktopEntry({ program, env }: Started): string {
   const quoted = (text: string) =>
     `"${text.replace(/["`$\\]/g, "\\$&").replaceAll("%", "%%")}"`.replaceAll("\\", "\\\\");

@@ -53,7 +53,10 @@ export interface Configuration {
   corp: CorpStore;
 }
 
-/** The parts that serve one home, connected to each other. Each takes only the parts that it needs, and so do routes. */
+/**
+ * The parts that serve one home, connected to each other. Each takes only the parts
+ * that it needs, and so do routes.
+ */
 export class Service implements Configuration {
   readonly home: Home;
   readonly settings: SettingsStore;
@@ -271,7 +274,10 @@ export class Service implements Configuration {
 /** `ms` between attempts to write a pid file that could not be written. */
 const RETRY_MS = 1000;
 
-/** Writes the id of this process. A full disk does not end the service, which can free space: it tries again until it can. */
+/**
+ * Writes the id of this process. A full disk does not end the service, which can free
+ * space: it tries again until it can.
+ */
 async function writePidFile(path: string): Promise<void> {
   try {
     await writeAtomic(path, `${Deno.pid}\n`);
@@ -294,7 +300,8 @@ async function ensureMachineKey(home: Home): Promise<void> {
 const LOCK_DEADLINE_MS = 1000;
 
 /**
- * Takes the run folder's lock, until the returned file is closed; the kernel releases it however this process ends.
+ * Takes the run folder's lock, until the returned file is closed; the kernel
+ * releases it however this process ends.
  *
  * @throws {SbxError} `service.conflict`: another service holds it
  */
@@ -331,7 +338,10 @@ interface MaintenanceParts {
 /** `ms` between checks of the room that all records take. */
 const ROOM_INTERVAL_MS = 600_000;
 
-/** Starts the timers that remove old sessions and collect the ledgers of ended ones; they keep no process alive. */
+/**
+ * Starts the timers that remove old sessions and collect the ledgers of ended
+ * ones; they keep no process alive.
+ */
 function startMaintenance(
   { home, registry, bin, sessions, settings, corp, fleet, feeds, room }: MaintenanceParts,
 ): void {

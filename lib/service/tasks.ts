@@ -1,6 +1,6 @@
 /**
- * Commands of sbx that the service runs for clients without a terminal. Each is the command itself, in a process of its own, so
- * that its steps are written once (docs/design/contracts/02-http.md §2, "Tasks").
+ * Commands of sbx that the service runs for clients without a terminal. Each is the command itself, in a
+ * process of its own, so that its steps are written once (docs/design/contracts/02-http.md §2, "Tasks").
  */
 import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";

@@ -35,8 +35,8 @@ export interface UpdatesOptions {
 }
 
 /**
- * Updates of one home. Checks report updates and remember revocations. They install nothing, unless corp.toml has its channel's
- * profiles installed (`[release] install_profiles`).
+ * Updates of one home. Checks report updates and remember revocations. They install nothing, unless corp.toml
+ * has its channel's profiles installed (`[release] install_profiles`).
  */
 export class Updates {
   readonly #options: UpdatesOptions;
@@ -65,7 +65,10 @@ export class Updates {
     };
   }
 
-  /** Checks now; a check that is under way is waited for. @throws {SbxError} `update.source.not_found`, `release.…` */
+  /**
+   * Checks now; a check that is under way is waited for.
+   * @throws {SbxError} `update.source.not_found`, `release.…`
+   */
   async check(): Promise<UpdateStatus> {
     this.#checking ??= this.#check().finally(() => this.#checking = undefined);
     await this.#checking;
@@ -103,7 +106,10 @@ export class Updates {
     return "config" in state && state.config.file.release.install_profiles;
   }
 
-  /** Installs new and newer profiles; one that a person changed is kept. @throws {SbxError} the first failure, after the others */
+  /**
+   * Installs new and newer profiles; one that a person changed is kept.
+   * @throws {SbxError} the first failure, after the others
+   */
   async #install(checked: CheckedChannel, source: UpdateSource): Promise<void> {
     const { home } = this.#options;
     const { profiles, failures } = await installOffered(checked, source, {

@@ -66,8 +66,8 @@ export class AccessRequests {
   }
 
   /**
-   * A question outlives the call that waits for it in vain, and the next call about the same access waits for it again; a call
-   * that is cancelled takes its question back.
+   * A question outlives the call that waits for it in vain, and the next call about the same access waits for
+   * it again; a call that is cancelled takes its question back.
    *
    * @throws {SbxError} `mcp.arguments.invalid`; `policy.blocked`: asking is off, or the answer is no
    */
@@ -105,7 +105,10 @@ export class AccessRequests {
     }
   };
 
-  /** Puts a question to the person. @param decision of the rule that asks about such requests; absent: they are blocked */
+  /**
+   * Puts a question to the person.
+   * @param decision of the rule that asks about such requests; absent: they are blocked
+   */
   #begin(key: string, draft: Draft, { why }: AccessRequest, decision: Decision | undefined): OpenQuestion {
     const { gate, scrub } = this.#options;
     this.#requireRoom();

@@ -1,4 +1,6 @@
-/** Turns of a coding agent, recognized by its model calls: workspace and repositories are kept before each. */
+/**
+ * Turns of a coding agent, recognized by its model calls: workspace and repositories are kept before each.
+ */
 import { backgroundDelay, timeLimit } from "../base/time/mod.ts";
 import type { Event, ModelEvent } from "../event/mod.ts";
 import { PerMinute } from "../mcp/mod.ts";
@@ -11,8 +13,9 @@ const TURNS_PER_MINUTE = 10;
 const WAIT_MS = timeLimit(2000);
 
 /**
- * A turn begins with the first model call that offers tools after one whose answer used none: the agent had nothing left
- * to do, so its person has said something. Calls without tools, for titles and summaries, belong to no turn.
+ * A turn begins with the first model call that offers tools after one whose answer used none: the
+ * agent had nothing left to do, so its person has said something. Calls without tools, for titles
+ * and summaries, belong to no turn.
  */
 export class Turns {
   readonly #protect: (event: Event) => Promise<unknown>;
@@ -47,7 +50,9 @@ export interface TurnNotice {
   at_unix_ms: number;
 }
 
-/** The waits for the service, one at a time: a turn that comes meanwhile takes the place of the one before. */
+/**
+ * The waits for the service, one at a time: a turn that comes meanwhile takes the place of the one before.
+ */
 export class TurnStates {
   #waiting?: { turn: string; end: () => void };
 

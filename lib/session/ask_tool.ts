@@ -1,6 +1,7 @@
 /**
- * The asks of a VM for its own programs (docs/design/contracts/08-mcp.md §8, "Built-in server"): its open questions, so
- * that an agent neither asks twice nor takes a wait for a failure. The guest's program sbx-ask calls it.
+ * The asks of a VM for its own programs (docs/design/contracts/08-mcp.md §8, "Built-in server"):
+ * its open questions, so that an agent neither asks twice nor takes a wait for a failure. The
+ * guest's program sbx-ask calls it.
  */
 import type { LocalTool } from "../mcp/endpoint/mod.ts";
 import type { Ask } from "../policy/mod.ts";

@@ -1,4 +1,7 @@
-/** Keeps the clock of a guest beside the host's, also when the host sleeps (docs/design/contracts/07-guest-wire.md §7, "Clock"). */
+/**
+ * Keeps the clock of a guest beside the host's, also when the host sleeps
+ * (docs/design/contracts/07-guest-wire.md §7, "Clock").
+ */
 import { ignore } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay, HostSleep } from "../base/time/mod.ts";
@@ -78,8 +81,9 @@ export class GuestClock {
   }
 
   /**
-   * Settles when the guest's clock is right after a sleep of its host, or the guest has not answered in time. Awaited
-   * before anything of the guest is let out: its certificates and signatures would be of the wrong hour.
+   * Settles when the guest's clock is right after a sleep of its host, or the guest has not
+   * answered in time. Awaited before anything of the guest is let out: its certificates and
+   * signatures would be of the wrong hour.
    */
   right(): Promise<void> {
     const sleptMs = this.#sleep.look();
@@ -109,7 +113,9 @@ export class GuestClock {
     await Promise.race([correcting, backgroundDelay(this.#times.resume)]);
   }
 
-  /** One correction after the other: two that read the same deviation would move the clock by twice as much. */
+  /**
+   * One correction after the other: two that read the same deviation would move the clock by twice as much.
+   */
   #correct(): Promise<boolean> {
     const correcting = this.#last.then(() => this.#correctOnce());
     this.#last = correcting.then(() => {}, () => {});

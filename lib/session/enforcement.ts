@@ -70,7 +70,10 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
 
 const MIB = 1024 * 1024;
 
-/** Enforces the contract of one session: its gate, and the network and MCP that go through the gate. Loaded while the machine boots. */
+/**
+ * Enforces the contract of one session: its gate, and the network and MCP that go through the gate.
+ * Loaded while the machine boots.
+ */
 export class Enforcement {
   readonly gate: SessionGate;
   readonly network: NetworkAccess;
@@ -172,7 +175,10 @@ export class Enforcement {
     }
   }
 
-  /** Variables for a program that starts now: refs of credentials that came since the boot (§9, "Guest environment"). */
+  /**
+   * Variables for a program that starts now: refs of credentials that came since the
+   * boot (§9, "Guest environment").
+   */
   async freshEnv(): Promise<Record<string, string>> {
     const { env, parent } = this.#options.record;
     // A third party's program has the refs that its definition names, and no others.
@@ -223,7 +229,10 @@ export class Enforcement {
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
   }
 
-  /** Labels of the keys that the VM uses, which change while it runs; of a record that cannot be read the last ones. */
+  /**
+   * Labels of the keys that the VM uses, which change while it runs; of a record
+   * that cannot be read the last ones.
+   */
   async #chosenKeys(): Promise<VmRecord["credentials"]> {
     const record = await readRecord(this.#options.paths).catch(() => undefined);
     if (record) this.#options.record.credentials = record.credentials;
@@ -297,7 +306,10 @@ export class Enforcement {
     if (hasMinutes) this.#minuteTimer ??= backgroundInterval(() => this.gate.recordMinutes(), MINUTE_MS);
   }
 
-  /** Keeps workspace and repositories before a turn of an agent, if they changed. The turn goes on whatever comes of it. */
+  /**
+   * Keeps workspace and repositories before a turn of an agent, if they changed. The
+   * turn goes on whatever comes of it.
+   */
   async #keepTurn(at_unix_ms: number): Promise<void> {
     const limits = this.#contract.snapshots;
     if (!limits?.turns) return;
@@ -338,7 +350,10 @@ export class Enforcement {
     return decideFile({ gate: this.gate, contract: this.#contract }, request, signal);
   }
 
-  /** Asks the rules about a port of the host that is about to lead into the VM. @throws {SbxError} `policy.blocked` */
+  /**
+   * Asks the rules about a port of the host that is about to lead into the VM.
+   * @throws {SbxError} `policy.blocked`
+   */
   openPort(work: PortWork): Promise<string> {
     return decidePort(this.gate, work);
   }

@@ -1,6 +1,6 @@
 /**
- * The part of a contract that is about credentials. Not in the files: what reads these alone, as commands about records do,
- * loads no broker.
+ * The part of a contract that is about credentials. Not in the files: what reads these alone, as commands
+ * about records do, loads no broker.
  */
 import { type BrokerOptions, isProvider } from "../credential/mod.ts";
 import type { Contract } from "./files/mod.ts";
@@ -8,7 +8,8 @@ import type { Contract } from "./files/mod.ts";
 type Custom = NonNullable<BrokerOptions["custom"]>;
 
 /**
- * Credentials that a VM may use: the profile's, of the providers that corp leaves; `only` these, its own ones included.
+ * Credentials that a VM may use: the profile's, of the providers that corp leaves;
+ * `only` these, its own ones included.
  *
  * @param chosen labels of the keys that the VM was made with, by provider
  */
@@ -36,7 +37,10 @@ export function grantOf(
   };
 }
 
-/** A profile's providers, without beginnings of keys that are corp's: their keys would go to the profile's hosts. */
+/**
+ * A profile's providers, without beginnings of keys that are corp's: their keys
+ * would go to the profile's hosts.
+ */
 function withoutPrefixesOf(corp: Custom = {}, profile: Custom = {}): Custom {
   const taken = Object.values(corp).flatMap(({ prefixes = [] }) => prefixes);
   if (taken.length === 0) return profile;

@@ -69,7 +69,10 @@ export class Absence {
     await settled;
   }
 
-  /** Copies the VM, whose guest is back afterwards. @throws {SbxError} `vm.fork_failed`: the guest comes back */
+  /**
+   * Copies the VM, whose guest is back afterwards.
+   * @throws {SbxError} `vm.fork_failed`: the guest comes back
+   */
   async fork(guest: PresentGuest, to: VmPaths): Promise<VmCopy> {
     const { recording: { ledger } } = await this.#options.enforcement;
     const take = () => takeCopy({ ...guest, lastEvent: () => ledger.last() }, to);

@@ -45,7 +45,10 @@ export interface MonitoredMachine {
   reserve: DiskReserve;
 }
 
-/** Pauses a machine while its ledger (with `ledger.on_full = "pause"`) or its disk cannot be written, and resumes it. */
+/**
+ * Pauses a machine while its ledger (with `ledger.on_full = "pause"`) or its disk
+ * cannot be written, and resumes it.
+ */
 export class SessionHealth {
   readonly #machine: MonitoredMachine;
   /** why the ledger cannot be written, while it cannot */
@@ -76,7 +79,10 @@ export class SessionHealth {
     this.takeReserve();
   }
 
-  /** A machine that paused itself does not go on by itself any more: a finding holds it back. @param why for clients that wait for its programs */
+  /**
+   * A machine that paused itself does not go on by itself any more: a finding holds it back.
+   * @param why for clients that wait for its programs
+   */
   keepPaused(why: string): void {
     this.#pausedItself = false;
     for (const streams of this.#programs) write(streams, why);
@@ -109,7 +115,8 @@ export class SessionHealth {
     const { disk } = this.#machine;
     this.#diskProblem = `the host has no space left for the guest's disk ${disk}`;
     this.#set({ last_error: this.#known });
-    // One whose guest is away is paused when that is back, for which there must be room: it stands still already.
+    // One whose guest is away is paused when that is back, for which there must be
+    // room: it stands still already.
     if (this.#machine.absence().isAway) this.#paused();
     else await this.pauseIfNeeded();
     while (isLive(this.#state) && !await hasRoom(disk)) await backgroundDelay(ROOM_RETRY_MS);

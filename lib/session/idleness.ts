@@ -4,9 +4,9 @@ import type { Machine } from "../machine/vm/mod.ts";
 import type { SessionGate } from "./gate/mod.ts";
 
 /**
- * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under emulation for a
- * guest in which nothing runs, 11 % for one with a loop of `sleep 0.1` (docs/design/contracts/14-limits.md
- * §14).
+ * Part of one processor that an idle guest stays under, with a busy host's share of it: 1 to 4 % under
+ * emulation for a guest in which nothing runs, 11 % for one with a loop of `sleep 0.1`
+ * (docs/design/contracts/14-limits.md §14).
  */
 const BUSY_SHARE = 0.05;
 /** Shortest time that processor time is compared with, in `ms`: the kernel counts in steps of 10. */

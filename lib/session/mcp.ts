@@ -139,7 +139,10 @@ export class McpSide {
     return [...builtin, ...await this.#aggregator.listTools()];
   }
 
-  /** Calls a tool for a user of the host, through the same policy as a call of the guest. @throws {SbxError} */
+  /**
+   * Calls a tool for a user of the host, through the same policy as a call of the guest.
+   * @throws {SbxError}
+   */
   async callTool(name: string, args: Record<string, unknown>, trace_id?: string): Promise<unknown> {
     return await callForHost({
       gate: this.#gate,

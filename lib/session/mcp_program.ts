@@ -31,8 +31,9 @@ interface Need extends McpNeed {
 }
 
 /**
- * VMs of the programs of one session's stdio servers. The service starts them, as this process has neither settings nor
- * profiles; programs are then reached without the service, which may end and start again at any time.
+ * VMs of the programs of one session's stdio servers. The service starts them, as this process
+ * has neither settings nor profiles; programs are then reached without the service, which may
+ * end and start again at any time.
  */
 export class ProgramVms {
   readonly #options: ProgramVmsOptions;
@@ -129,7 +130,10 @@ const LAST_WORDS_MAX = 200;
 /** `bytes` of input in one frame. */
 const INPUT_CHUNK = 256 * 1024;
 
-/** A program in another VM, run by a call to the process of that VM: it passes that VM's policy as every program does. */
+/**
+ * A program in another VM, run by a call to the process of that VM: it passes that
+ * VM's policy as every program does.
+ */
 class VmProgram implements StdioProgram {
   end: string | undefined;
   readonly #call: CallStream<"Exec">;

@@ -191,7 +191,9 @@ export class Network {
     await this.#notes?.send(frame);
   }
 
-  /** Serves the connection for notes: ends of programs' sides, and packets that the guest's kernel refused. */
+  /**
+   * Serves the connection for notes: ends of programs' sides, and packets that the guest's kernel refused.
+   */
   async #serveNotes(channel: FrameChannel, first: unknown): Promise<void> {
     this.#notes = channel;
     for (let frame: unknown = first; frame !== null; frame = await channel.next()) {
@@ -294,8 +296,8 @@ class Refusals {
 const REFUSE_MS = timeLimit(1000);
 
 /**
- * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes, so the end
- * of the program's side comes on a connection of its own, with the number of bytes before it.
+ * One TCP connection of a guest's program, as sbx-net-proxy carries it. A vhost-user vsock loses half-closes,
+ * so the end of the program's side comes on a connection of its own, with the number of bytes before it.
  */
 export class GuestStream implements ByteStream {
   readonly #conn: Deno.Conn;

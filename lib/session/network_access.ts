@@ -36,8 +36,8 @@ export class NetworkAccess {
   }
 
   /**
-   * Tries until the network is open. For DNS: a guest whose one connection for queries is cut off never opens another,
-   * not even after the problem is solved.
+   * Tries until the network is open. For DNS: a guest whose one connection for queries is cut off never opens
+   * another, not even after the problem is solved.
    *
    * @throws {SbxError} the reason why it cannot be opened, when the session ends
    */

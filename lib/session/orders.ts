@@ -1,6 +1,7 @@
 /**
- * Orders to stop a machine and to let it go on, one after the other. A copy lets its source go on at its end, and a
- * resume decides before it acts: at the same time as a finding's pause they would free a VM that it holds back.
+ * Orders to stop a machine and to let it go on, one after the other. A copy lets its source go on
+ * at its end, and a resume decides before it acts: at the same time as a finding's pause they
+ * would free a VM that it holds back.
  */
 export class Orders {
   #last: Promise<unknown> = Promise.resolve();

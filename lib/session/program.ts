@@ -69,8 +69,8 @@ export function exitDraft(
 }
 
 /**
- * The program that a decided event runs: a rewritten `command` is a line for the shell, a rewritten `executable` gets
- * the arguments of the request.
+ * The program that a decided event runs: a rewritten `command` is a line for the shell, a rewritten
+ * `executable` gets the arguments of the request.
  */
 export function programOf({ process }: Event, request: Program): Program {
   const { executable, command, cwd } = process!.activity;
@@ -87,8 +87,8 @@ function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActiv
 }
 
 /**
- * Asks the rules about a port that is about to be opened. It is the program of its connections, with a word more, so that a
- * rule on `sbx-port` holds for it too.
+ * Asks the rules about a port that is about to be opened. It is the program of its connections, with a word
+ * more, so that a rule on `sbx-port` holds for it too.
  *
  * @returns the id of its event
  * @throws {SbxError} `policy.blocked`, `ledger.unavailable`

@@ -65,7 +65,9 @@ export class Recording {
     await this.#collecting?.end();
   }
 
-  /** Copies the ledger to corp's collecting server. A failure is logged, and the service tries again later. */
+  /**
+   * Copies the ledger to corp's collecting server. A failure is logged, and the service tries again later.
+   */
   async #collect(): Promise<void> {
     const { home, path, sessionId, terms: { url, auth_token_file } } = this.#options;
     if (url === undefined) return;

@@ -127,7 +127,10 @@ export class Responder implements EventHold {
     };
   }
 
-  /** Answers findings with everything demanded that does not hold yet. Its network is held back when this returns. */
+  /**
+   * Answers findings with everything demanded that does not hold yet. Its network
+   * is held back when this returns.
+   */
   found(findings: readonly Finding[]): void {
     if (this.#isReporting) return;
     for (const finding of findings) this.#answer(finding);
@@ -250,7 +253,10 @@ export class Responder implements EventHold {
     this.#session?.show(this.#hold);
   }
 
-  /** The answer in the record, with the finding that caused it. It is in force also where the record cannot be written. */
+  /**
+   * The answer in the record, with the finding that caused it. It is in force also
+   * where the record cannot be written.
+   */
   #record({ action, by }: Demand, cause: Cause): void {
     this.#isReporting = true;
     try {
@@ -321,7 +327,10 @@ function draftOf(word: string, labels: Record<string, string>): Draft {
   };
 }
 
-/** Writes a hold, whole or not at all, and past the loss of the host's power. Without room on the disk it leaves an empty file, which blocks. */
+/**
+ * Writes a hold, whole or not at all, and past the loss of the host's power. Without room on the disk it
+ * leaves an empty file, which blocks.
+ */
 function writeHold(path: string, hold: Hold): void {
   // An entry without content takes no room.
   Deno.openSync(path, { write: true, create: true, mode: 0o600 }).close();

@@ -51,7 +51,9 @@ import { startThreadAhead } from "../ledger/mod.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
-/** Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second. */
+/**
+ * Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second.
+ */
 const ANSWER_MS = timeLimit(60_000);
 
 /** Time in `ms` for which a connection that tests a port stays open, unless the program there closes it. */
@@ -65,7 +67,10 @@ export class Session {
   readonly record: VmRecord;
   /** settles when the machine is gone, its record complete and its sockets removed */
   readonly ended: Promise<void>;
-  /** loaded and opened while the machine boots: database and rules take as long to load as the rest of this process */
+  /**
+   * loaded and opened while the machine boots: database and rules take as long to
+   * load as the rest of this process
+   */
   readonly enforcement: Promise<Enforcement>;
   #paths: SessionPaths;
   #hypervisor: Hypervisor;
@@ -145,7 +150,8 @@ export class Session {
     } catch (cause) {
       const error = asSbxError(cause, "booting the VM");
       await this.#machine?.kill();
-      // Memory that could not be taken up again is still there for another try, unless its guest has written to its disk.
+      // Memory that could not be taken up again is still there for another try, unless its
+      // guest has written to its disk.
       const isKept = await isSuspended(this.#paths);
       if (!isKept) await discard(this.#paths);
       await this.#finish(isKept ? "Suspended" : "Defunct", error.message);
@@ -194,7 +200,10 @@ export class Session {
     await enforcement.responder.started();
   }
 
-  /** Watches a shared folder for the guest, as long as the VM runs. @returns undefined without one, or where it cannot be watched */
+  /**
+   * Watches a shared folder for the guest, as long as the VM runs.
+   * @returns undefined without one, or where it cannot be watched
+   */
   #watchFolder(): FolderChanges | undefined {
     const { live } = this.record;
     if (!live) return;
@@ -305,7 +314,10 @@ export class Session {
     };
   }
 
-  /** Has the agent act on a file of its guest. The rules were asked. @throws {SbxError} `vm.wrong_state`, `guest.failed` */
+  /**
+   * Has the agent act on a file of its guest. The rules were asked.
+   * @throws {SbxError} `vm.wrong_state`, `guest.failed`
+   */
   async guestFile(
     { words, limit, stdin }: GuestFileCall,
     streams: ExecStreams,
@@ -396,7 +408,8 @@ export class Session {
    * Copies the VM, with its memory, into an empty folder. The VM is paused meanwhile; its guest's connections
    * are reset, and programs started from the host continue without their clients.
    *
-   * @throws {SbxError} `vm.fork_failed`; `vm.held`: a finding holds it back, or did so before the copy was complete
+   * @throws {SbxError} `vm.fork_failed`; `vm.held`: a finding holds it back, or did
+   * so before the copy was complete
    */
   async fork(dir: string): Promise<VmCopy> {
     return await this.#orders.next(async () => {
@@ -577,7 +590,10 @@ export async function endOf(
   return { state: "Defunct", last_error: `the machine ended unexpectedly (${how})` };
 }
 
-/** The loss of the guest, if it comes before the machine's end. A link that was replaced is not the guest's loss. */
+/**
+ * The loss of the guest, if it comes before the machine's end. A link that was
+ * replaced is not the guest's loss.
+ */
 async function lostBefore(machine: Machine, currentLink: () => GuestLink): Promise<SbxError | undefined> {
   while (true) {
     const link = currentLink();
@@ -590,7 +606,10 @@ async function lostBefore(machine: Machine, currentLink: () => GuestLink): Promi
   }
 }
 
-/** Loads the code of a session's enforcement and programs, and starts the thread of its ledger, before there is a session. */
+/**
+ * Loads the code of a session's enforcement and programs, and starts the thread of its
+ * ledger, before there is a session.
+ */
 export async function loadAhead(): Promise<void> {
   startThreadAhead();
   await Promise.all([import("./enforcement.ts"), import("./exec.ts"), import("./network.ts")]);

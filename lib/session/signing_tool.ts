@@ -1,7 +1,7 @@
 /**
- * Signatures for a guest's git (docs/design/contracts/09-credentials.md §9, "Commits and tags"): a tool of the built-in MCP
- * server, which the guest's program sbx-sign calls. A person or a rule decides on the commit that was read, and these bytes
- * alone are signed.
+ * Signatures for a guest's git (docs/design/contracts/09-credentials.md §9, "Commits and tags"): a tool of
+ * the built-in MCP server, which the guest's program sbx-sign calls. A person or a rule decides on the commit
+ * that was read, and these bytes alone are signed.
  */
 import { createHash } from "node:crypto";
 import { asSbxError, SbxError } from "../base/error/mod.ts";

@@ -1,7 +1,7 @@
 /**
- * Tools with which a guest makes, compares and restores snapshots of its workspace, in the built-in MCP server
- * (docs/design/contracts/08-mcp.md §8, "Built-in server"); the guest's program `snapshots` calls them too.
- * A guest cannot delete snapshots, and its own never displace the host's.
+ * Tools with which a guest makes, compares and restores snapshots of its workspace, in the built-in MCP
+ * server (docs/design/contracts/08-mcp.md §8, "Built-in server"); the guest's program `snapshots` calls them
+ * too. A guest cannot delete snapshots, and its own never displace the host's.
  */
 import { SbxError } from "../base/error/mod.ts";
 import { GUEST_WORKSPACE } from "../event/mod.ts";

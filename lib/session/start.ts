@@ -140,7 +140,8 @@ function over(): SbxError {
 /**
  * Sends a guest its start messages.
  *
- * @param epoch called when the guest's agent has connected; the begin of the guest's own stages, in `ms` of the boot
+ * @param epoch called when the guest's agent has connected; the begin of the guest's
+ * own stages, in `ms` of the boot
  */
 export async function meetGuest(
   { record, spec }: Pick<StartingSession, "record" | "spec">,

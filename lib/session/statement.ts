@@ -30,11 +30,16 @@ export interface BootStatement extends StatementBase {
   started: string;
   cpus: number;
   ram_mb: number;
-  /** BLAKE3 of the files that it was started from, checked before the boot; absent: recorded by an older sbx */
+  /**
+   * BLAKE3 of the files that it was started from, checked before the boot; absent: recorded by an older sbx
+   */
   image: { version: string; hashes?: Record<string, string>; reference?: string; digest?: string };
 }
 
-/** A VM that has ended got another image for its next start, below the changes on its disk; each absent: of packages. */
+/**
+ * A VM that has ended got another image for its next start, below the changes on its
+ * disk; each absent: of packages.
+ */
 export interface ImageStatement extends StatementBase {
   kind: "image";
   image?: { reference: string; digest: string };
@@ -156,7 +161,9 @@ export class Statements {
     this.#write<ContractStatement>({ kind: "contract", ...hashes });
   }
 
-  /** A record that takes no statement takes no event either: the gate refuses all until it is written again. */
+  /**
+   * A record that takes no statement takes no event either: the gate refuses all until it is written again.
+   */
   #write<T extends SessionStatement>(content: Omit<T, keyof StatementBase> & { kind: T["kind"] }): void {
     const record = {
       statement_id: newEventId(),

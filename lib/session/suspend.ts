@@ -57,8 +57,8 @@ export async function requireRoom(machine: Machine, { suspended }: Place): Promi
 }
 
 /**
- * Writes down a running machine, which is stopped afterwards, and the asks of its requests. The folder appears when
- * everything is in it.
+ * Writes down a running machine, which is stopped afterwards, and the asks of its requests. The folder
+ * appears when everything is in it.
  *
  * @throws {SbxError} `vm.suspend_failed`: the machine has to rejoin its VM
  */

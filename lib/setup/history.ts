@@ -1,6 +1,6 @@
 /**
- * Conversations of an agent that outlive its VM, for one folder. Their bytes are a guest's: kept as they came, never read on
- * the host, and given to a VM of the same agent and folder alone.
+ * Conversations of an agent that outlive its VM, for one folder. Their bytes are a guest's: kept as they
+ * came, never read on the host, and given to a VM of the same agent and folder alone.
  */
 import { basename, join } from "node:path";
 import { z } from "zod";
@@ -14,7 +14,10 @@ import { HISTORIES_MAX, HISTORY_MAX } from "./limit.ts";
 
 /** `bytes` read at once. */
 const PIECE = 256 * 1024;
-/** Files of a folder, besides the bytes: the record, the lock of their change, and names of bytes that still come. */
+/**
+ * Files of a folder, besides the bytes: the record, the lock of their change, and
+ * names of bytes that still come.
+ */
 const RECORD = "record.json", LOCK = "lock", COMING = ".coming-";
 /** Age in `ms` after which no command still writes a file that came. */
 const LEFT_MS = 24 * 3600 * 1000;
@@ -106,7 +109,9 @@ export async function keepHistory(
   }
 }
 
-/** Puts bytes that have come in the place of earlier ones. Of two VMs that end at once, the last one's stay. */
+/**
+ * Puts bytes that have come in the place of earlier ones. Of two VMs that end at once, the last one's stay.
+ */
 async function replace(folder: string, coming: string, kept: KeptHistory): Promise<void> {
   using lock = await Deno.open(join(folder, LOCK), { write: true, create: true, mode: 0o600 });
   await lock.lock(true);

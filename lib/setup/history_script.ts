@@ -1,4 +1,7 @@
-/** Programs of the guest that pack and unpack an agent's conversations; the first argument is the root of its files, "" in a VM. */
+/**
+ * Programs of the guest that pack and unpack an agent's conversations; the first argument is the
+ * root of its files, "" in a VM.
+ */
 
 /** Exit code of {@linkcode PACK_HISTORY} where no conversation is. */
 export const NO_HISTORY = 3;
@@ -10,8 +13,8 @@ for path in "$@"; do [ -e "$root$path" ] && found="$found \${path#/}"; done
 mkdir -p "\${out%/*}" && tar -C "$root/" -cf "$out" $found`;
 
 /**
- * Unpacks in a folder of its own, where only plain files and folders stay, and copies the named paths from it, and no
- * other: ROOT FILE PATH… The bytes are another VM's, which may have made them for this one.
+ * Unpacks in a folder of its own, where only plain files and folders stay, and copies the named paths from
+ * it, and no other: ROOT FILE PATH… The bytes are another VM's, which may have made them for this one.
  */
 export const UNPACK_HISTORY = `set -e; umask 077; root=$1; tar=$2; shift 2
 mkdir -p "$root/var/tmp"; dir=$(mktemp -d "$root/var/tmp/sbx-history.XXXXXX")

@@ -1,4 +1,7 @@
-/** A person's own configuration of an agent, into its VM: shown, asked about, without secrets (docs/guides/agents.md). */
+/**
+ * A person's own configuration of an agent, into its VM: shown, asked about, without
+ * secrets (docs/guides/agents.md).
+ */
 export { type Approval, approvalPath, forgetApproval, readApproval, writeApproval } from "./approval.ts";
 export {
   findHistory,

@@ -23,7 +23,9 @@ const GUESTS_OWN = /^\/(?:bin|sbin|usr\/s?bin|usr\/local\/bin|tmp|dev|proc|root|
 
 const ABSOLUTE = /(?<![\w.~:/*-])\/(?:[\w.@+-]+\/)*[\w.@+-]+/g;
 
-/** A folder wherever a path begins with it: alone, behind `=` or in quotes, not within a longer path or name. */
+/**
+ * A folder wherever a path begins with it: alone, behind `=` or in quotes, not within a longer path or name.
+ */
 function patternOf(folder: string): RegExp {
   return new RegExp(`(?<![\\w.~-])${RegExp.escape(folder)}(?=$|[/\\s"'\`:;,)*\\]}])`, "g");
 }

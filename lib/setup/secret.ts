@@ -1,4 +1,7 @@
-/** Secrets in a setup: a key of a provider becomes a ref where the person has stored one, anything else is withheld. */
+/**
+ * Secrets in a setup: a key of a provider becomes a ref where the person has stored
+ * one, anything else is withheld.
+ */
 import { findSecrets, looksRandom, type Span } from "../base/redact/mod.ts";
 import { Finder, providerOfToken } from "../credential/mod.ts";
 
@@ -15,7 +18,11 @@ export interface FoundSecret {
 /** Text in place of a secret that does not go. */
 export const WITHHELD = "credential-withheld";
 
-/** The ref of a person's stored key. @param token a key of that provider @returns undefined: none is stored */
+/**
+ * The ref of a person's stored key.
+ * @param token a key of that provider
+ * @returns undefined: none is stored
+ */
 export type RefOf = (provider: string, token: string) => string | undefined;
 
 /** The keys of providers, by shape alone. */
@@ -23,7 +30,10 @@ const KEYS = new Finder([]);
 
 /** A word, or a part of a path or an address. */
 const WORD = /[\w.~+=-]{20,}/g;
-/** A value that stands for another one, which is nowhere in this file: `$TOKEN`, `${env:TOKEN}`, `{env:TOKEN}`; not `${TOKEN:-value}`. */
+/**
+ * A value that stands for another one, which is nowhere in this file: `$TOKEN`, `${env:TOKEN}`,
+ * `{env:TOKEN}`; not `${TOKEN:-value}`.
+ */
 const VARIABLE =
   /^(?:[Bb]earer |[Bb]asic |token )?(?:\$[A-Z_][A-Z0-9_]*|\$?\{{1,2} ?[A-Za-z_][\w.]{0,99}(?::(?![-=+])[\w.:/~-]{1,200})? ?\}{1,2})$/;
 /** The password of an address. */
@@ -41,8 +51,8 @@ interface Replaced {
 /**
  * Replaces the secrets of a text.
  *
- * @param name of the setting that has this value; undefined: it is prose or a program, where only the shape of a
- * secret counts
+ * @param name of the setting that has this value; undefined: it is prose or a program, where
+ * only the shape of a secret counts
  * @param before word of a list before this one: an option may name the secret that is its value
  */
 export function replaceSecrets(text: string, refOf: RefOf, name?: string, before?: string): Replaced {
@@ -72,7 +82,10 @@ function passwordsIn(text: string): Span[] {
     .map(({ word, start }) => ({ start, end: start + word.length }));
 }
 
-/** A value behind the name of a secret is code or an example as often as one, unless it looks like a secret itself. */
+/**
+ * A value behind the name of a secret is code or an example as often as one, unless
+ * it looks like a secret itself.
+ */
 function inProse(text: string): Span[] {
   const passwords = passwordsIn(text).filter(({ start, end }) => !EXAMPLE.test(text.slice(start, end)));
   const assigned = findSecrets(text).filter(({ start, end }) => {

@@ -115,7 +115,8 @@ export class Setup {
    * The files of a VM: the person's, and sbx's own over them.
    *
    * @param place of the repository in the guest
-   * @param forced files of the agent's profile, by path in the guest: their settings count, whatever the person has
+   * @param forced files of the agent's profile, by path in the guest: their settings
+   * count, whatever the person has
    * @param approved ids of the programs that the person agreed to
    */
   async render(

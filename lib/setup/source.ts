@@ -35,7 +35,8 @@ const latin1 = new TextDecoder("latin1");
  *
  * @param home of the person
  * @param moved places outside of it, by path below it
- * @throws {SbxError} `agent.setup_foreign`: another user owns a folder, or everyone may write to it; `agent.setup_limit`
+ * @throws {SbxError} `agent.setup_foreign`: another user owns a folder, or everyone may
+ * write to it; `agent.setup_limit`
  */
 export async function readSources(
   home: string,
@@ -223,7 +224,8 @@ class Reader {
     }
     using file = opened.file;
     const { uid, ino, dev } = await file.stat();
-    // A link within the folder may lead to what never goes, and a path may have become one since it was looked at.
+    // A link within the folder may lead to what never goes, and a path may have
+    // become one since it was looked at.
     const place = this.#placeOf(path);
     const real = await ifFound(Deno.realPath(place));
     const here = real === undefined ? undefined : await ifFound(Deno.lstat(real));

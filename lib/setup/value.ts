@@ -28,7 +28,10 @@ async function parse(format: Format, text: string): Promise<unknown> {
   return (await import("@std/jsonc")).parse(text);
 }
 
-/** Aliases of YAML may be nested in themselves, and a few of them stand for more values than there is time for. */
+/**
+ * Aliases of YAML may be nested in themselves, and a few of them stand for more
+ * values than there is time for.
+ */
 function requireSmall(value: unknown, count: { left: number }, levels: number): void {
   if (count.left-- === 0) throw new SyntaxError("has too many values");
   if (typeof value !== "object" || value === null) return;

@@ -1,6 +1,6 @@
 /**
- * The host's own gpg with its agent: the key stays where the person keeps it, also on a smartcard, and no library holds it.
- * The argv is fixed but for the fingerprint.
+ * The host's own gpg with its agent: the key stays where the person keeps it, also on a smartcard, and no
+ * library holds it. The argv is fixed but for the fingerprint.
  */
 import { SbxError } from "../base/error/mod.ts";
 import { timeLimit } from "../base/time/mod.ts";

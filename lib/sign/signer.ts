@@ -6,7 +6,9 @@ import { readSigningKey } from "./key.ts";
 import { SIGNER_MS } from "./limit.ts";
 import { algorithmOf, armored, signedBytes } from "./sshsig.ts";
 
-/** Terms of a key that signs (docs/design/contracts/09-credentials.md §9, "Commits and tags"); none is secret. */
+/**
+ * Terms of a key that signs (docs/design/contracts/09-credentials.md §9, "Commits and tags"); none is secret.
+ */
 export interface SigningTerms {
   format: "ssh" | "openpgp";
   /** where the key is: `key` in the store, `agent` and `gpg` with a person's own programs */

@@ -1,6 +1,6 @@
 /**
- * Audit of the program's dependencies, before a release: exact versions, licences that may be distributed, and npm's
- * advisories where its registry can be reached.
+ * Audit of the program's dependencies, before a release: exact versions, licences that may be distributed,
+ * and npm's advisories where its registry can be reached.
  *
  *     deno run -A scripts/release/audit.ts OUT.json
  */

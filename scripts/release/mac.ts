@@ -1,6 +1,6 @@
 /**
- * The installer for macOS: layout, entitlements, signatures, notarization. `make pkg` runs it alone; `--dry-run` prints each
- * command. No Mac has run it yet (docs/design/macos.md).
+ * The installer for macOS: layout, entitlements, signatures, notarization. `make pkg` runs it alone;
+ * `--dry-run` prints each command. No Mac has run it yet (docs/design/macos.md).
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

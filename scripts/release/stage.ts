@@ -38,8 +38,8 @@ export interface ReleaseRecord {
 const NAME = "release-record.json";
 
 /**
- * Runs stages in order. One that is recorded as done with the same inputs, and whose outputs are still the same, is not run
- * again; from the first that runs, all later ones do. The record is written after each.
+ * Runs stages in order. One that is recorded as done with the same inputs, and whose outputs are still the
+ * same, is not run again; from the first that runs, all later ones do. The record is written after each.
  *
  * @throws the error of a stage, after it was recorded
  */

@@ -19,7 +19,10 @@ interface InputSchema {
   required?: string[];
 }
 
-/** Input of such a tool that runs {@linkcode WORK}; tools have their own names for a command, and require more. */
+/**
+ * Input of such a tool that runs {@linkcode WORK}; tools have their own names
+ * for a command, and require more.
+ */
 function workInput({ properties = {}, required = [] }: InputSchema = {}): Record<string, unknown> {
   const input: Record<string, unknown> = {};
   for (const [name, { type }] of Object.entries(properties)) {

@@ -1,4 +1,7 @@
-/** sbx agent --with-setup before there is a VM: the real CLI and service, with the question on a terminal and without one. */
+/**
+ * sbx agent --with-setup before there is a VM: the real CLI and service, with the question
+ * on a terminal and without one.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import { decoySecret, refOf } from "../../lib/credential/mod.ts";

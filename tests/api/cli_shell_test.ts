@@ -1,4 +1,6 @@
-/** `sbx shell` with input that is not a terminal: it ends with its input, without ending the shared terminal. */
+/**
+ * `sbx shell` with input that is not a terminal: it ends with its input, without ending the shared terminal.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { Hono } from "hono";
 import { home } from "../../lib/base/home/mod.ts";

@@ -150,7 +150,10 @@ Deno.test(
   },
 );
 
-/** Keys on a line, and what the line is then; `;` ends the word, and the blank that a shell puts after a whole one shows. */
+/**
+ * Keys on a line, and what the line is then; `;` ends the word, and the blank that a
+ * shell puts after a whole one shows.
+ */
 const LINES = {
   bash: [
     ["true; A=1 sbx exe\t", "true; A=1 sbx exec"],

@@ -1,4 +1,7 @@
-/** `sbx cp` with paths outside the workspace: through the service, a VM's process and the agent's code; and a hostile guest. */
+/**
+ * `sbx cp` with paths outside the workspace: through the service, a VM's process and the
+ * agent's code; and a hostile guest.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { download } from "../../cmd/sbx/files/cp_download.ts";

@@ -1,4 +1,6 @@
-/** Faults in the words of `sbx credentials add`, and the next step that each names: the real CLI and service. */
+/**
+ * Faults in the words of `sbx credentials add`, and the next step that each names: the real CLI and service.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

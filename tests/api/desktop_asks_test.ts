@@ -67,7 +67,8 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await bar.getByText("asked.example/first").waitFor();
     await bar.getByRole("img", { name: /^Denied in \d+ min without an answer$/ }).waitFor();
     await read();
-    // In the moment in which the button of the second one is where the other one was, and the answer to that is known.
+    // In the moment in which the button of the second one is where the other one was,
+    // and the answer to that is known.
     await page.evaluate(`new MutationObserver((_, observer) => {
       const bar = document.querySelector(".ask-bar");
       if (!bar?.textContent.includes("asked.example/second")) return;

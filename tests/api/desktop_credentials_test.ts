@@ -1,4 +1,6 @@
-/** Credentials on the desktop page: added from the catalogue, with their uses, revoked with what that means. */
+/**
+ * Credentials on the desktop page: added from the catalogue, with their uses, revoked with what that means.
+ */
 import { assertEquals } from "@std/assert";
 import { CredentialBroker, CredentialStore, storePath } from "../../lib/credential/mod.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";

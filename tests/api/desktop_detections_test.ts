@@ -1,4 +1,7 @@
-/** Detections on the desktop page: rules of packs switched with a reason, Sigma YAML hunted with in every session, overlays. */
+/**
+ * Detections on the desktop page: rules of packs switched with a reason, Sigma YAML hunted
+ * with in every session, overlays.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import type { Home } from "../../lib/base/home/mod.ts";

@@ -1,4 +1,7 @@
-/** Findings on the desktop page: their decision, their life, exceptions from them, and more of them than one answer has. */
+/**
+ * Findings on the desktop page: their decision, their life, exceptions from them, and
+ * more of them than one answer has.
+ */
 import { assertEquals } from "@std/assert";
 import type { Locator } from "playwright-core";
 import { type Event, newEventId } from "../../lib/event/mod.ts";

@@ -1,4 +1,6 @@
-/** Every page of the desktop in both themes: readable at 1440 and 320 px (400 % of 1280), without a violation. */
+/**
+ * Every page of the desktop in both themes: readable at 1440 and 320 px (400 % of 1280), without a violation.
+ */
 import { assertEquals } from "@std/assert";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
@@ -6,7 +8,10 @@ import { http } from "../helper/session_gate.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
-/** Tables that are wider than their place, and cells of cards without the name of their column, a button or a pill. */
+/**
+ * Tables that are wider than their place, and cells of cards without the name of
+ * their column, a button or a pill.
+ */
 const TABLES = `(() => {
   const tables = [...document.querySelectorAll("table.cards")];
   const cells = tables.filter((table) => getComputedStyle(table).display === "block")

@@ -1,4 +1,7 @@
-/** The desktop page's record of a VM, in Chromium against the whole service: the timeline, past sessions, outages. */
+/**
+ * The desktop page's record of a VM, in Chromium against the whole service: the
+ * timeline, past sessions, outages.
+ */
 import { assert, assertEquals } from "@std/assert";
 import type { Ledger, LedgerDecision } from "../../lib/ledger/mod.ts";
 import { shoot } from "../helper/browser.ts";

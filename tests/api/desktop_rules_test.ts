@@ -1,4 +1,7 @@
-/** Rules on the desktop page, in Chromium against the whole service: tried and compared on sessions that have something. */
+/**
+ * Rules on the desktop page, in Chromium against the whole service: tried and compared
+ * on sessions that have something.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import type { Locator } from "playwright-core";

@@ -1,4 +1,7 @@
-/** Settings and logs on the desktop page: problems beside their fields, locks with their place, logs that follow. */
+/**
+ * Settings and logs on the desktop page: problems beside their fields, locks with
+ * their place, logs that follow.
+ */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { shoot } from "../helper/browser.ts";

@@ -1,4 +1,7 @@
-/** Terminals on the desktop page: an outage, text without keys, the keys of the clipboard, names and ends of tabs. */
+/**
+ * Terminals on the desktop page: an outage, text without keys, the keys of the
+ * clipboard, names and ends of tabs.
+ */
 import { assertEquals } from "@std/assert";
 import type { JobRecord } from "../../lib/session/job/schema.ts";
 import type { Caller } from "../../lib/session/ipc/mod.ts";

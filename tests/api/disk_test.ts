@@ -1,4 +1,6 @@
-/** `sbx disk` and `sbx gc` with a real service: sizes as the disk has them, and the same list dry and done. */
+/**
+ * `sbx disk` and `sbx gc` with a real service: sizes as the disk has them, and the same list dry and done.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import type { Collected, DiskUse } from "../../lib/client/api/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * `sbx-admin fleet serve` refuses an address before it makes or serves anything, and shows no secret of it; machines reach
- * a receiver by the certificate authority of corp.
+ * `sbx-admin fleet serve` refuses an address before it makes or serves anything, and shows no secret of it;
+ * machines reach a receiver by the certificate authority of corp.
  */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Enrolment by root: homes derive from the machine, a second home is in no fleet, and corp's `required` and `max_lag_hours`
- * hold VMs back until records arrive.
+ * Enrolment by root: homes derive from the machine, a second home is in no fleet, and corp's `required` and
+ * `max_lag_hours` hold VMs back until records arrive.
  */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

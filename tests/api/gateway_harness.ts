@@ -121,7 +121,10 @@ export class Gateway implements AsyncDisposable {
     return fetch(`http://127.0.0.1:${this.port}${path}`, { ...init, headers });
   }
 
-  /** Sends `text` unchanged. @returns the bytes received until a response is complete or the connection ends */
+  /**
+   * Sends `text` unchanged.
+   * @returns the bytes received until a response is complete or the connection ends
+   */
   async raw(text: string): Promise<string> {
     using connection = await Deno.connect({ port: this.port });
     await connection.write(new TextEncoder().encode(text));

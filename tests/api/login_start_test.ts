@@ -1,4 +1,6 @@
-/** The setting app.start_service_at_login, with the real CLI and service: what it writes starts the service. */
+/**
+ * The setting app.start_service_at_login, with the real CLI and service: what it writes starts the service.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

@@ -1,4 +1,6 @@
-/** `sbx mcp login` and `logout` with the real CLI, gateway and service, against a real authorization server. */
+/**
+ * `sbx mcp login` and `logout` with the real CLI, gateway and service, against a real authorization server.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { loginWithCli, profileWith } from "../helper/mcp_login_cli.ts";

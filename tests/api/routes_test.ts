@@ -1,4 +1,7 @@
-/** Every route of the service, through the real gateway: nothing without the token, and a clear error for what is not there. */
+/**
+ * Every route of the service, through the real gateway: nothing without the token, and a
+ * clear error for what is not there.
+ */
 import { assertEquals } from "@std/assert";
 import { routeTable, type RuleSaved } from "../../lib/client/api/mod.ts";
 import { parseExposition } from "../helper/exposition.ts";

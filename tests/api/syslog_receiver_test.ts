@@ -1,4 +1,7 @@
-/** The feed against the syslog daemons of Debian: each event arrives whole, and none is lost when they are killed. */
+/**
+ * The feed against the syslog daemons of Debian: each event arrives whole, and
+ * none is lost when they are killed.
+ */
 import { assertEquals } from "@std/assert";
 import { ignore } from "../../lib/base/error/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";
@@ -53,8 +56,8 @@ class Cutter implements AsyncDisposable {
 }
 
 /**
- * Passes on what one end says, and then its end. Not by its `readable`, which closes the whole connection at the end of
- * one direction: the receiver's answer to that end is what the feed waits for.
+ * Passes on what one end says, and then its end. Not by its `readable`, which closes the whole connection at
+ * the end of one direction: the receiver's answer to that end is what the feed waits for.
  */
 async function forward(
   from: Deno.Conn,

@@ -1,4 +1,7 @@
-/** sbx-tray on a D-Bus of the test's own, through a real gateway, with a small upstream in place of the service. */
+/**
+ * sbx-tray on a D-Bus of the test's own, through a real gateway, with a small
+ * upstream in place of the service.
+ */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertStringIncludes } from "@std/assert";
 import { closeBus, connectBus } from "../../lib/base/dbus/mod.ts";
 import { home } from "../../lib/base/home/mod.ts";

@@ -1,4 +1,6 @@
-/** A VM of another architecture: the whole guest, on a processor that is emulated instruction by instruction. */
+/**
+ * A VM of another architecture: the whole guest, on a processor that is emulated instruction by instruction.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest, installAssets, readManifest } from "../../lib/release/asset/mod.ts";
@@ -110,7 +112,10 @@ Deno.test("a VM of arm64 is governed as one of this machine's architecture", asy
   }
 });
 
-/** Installs the images of both architectures, as one manifest describes them. @returns the folder of assets */
+/**
+ * Installs the images of both architectures, as one manifest describes them.
+ * @returns the folder of assets
+ */
 async function installBoth(dir: string): Promise<string> {
   const [out, assets] = [join(dir, "out"), join(dir, "assets")];
   await Deno.mkdir(out);

@@ -1,6 +1,7 @@
 /**
- * 1,000 programs in a VM, and 1,000 files in its workspace and on its own disk, with the report switched on, beside the
- * same with the trace off and sbx-activity stopped. Medians of paired rounds. Prints one JSON object for each.
+ * 1,000 programs in a VM, and 1,000 files in its workspace and on its own disk, with the report
+ * switched on, beside the same with the trace off and sbx-activity stopped. Medians of paired rounds.
+ * Prints one JSON object for each.
  */
 import { eventually, Sbx } from "../helper/sbx.ts";
 

@@ -1,7 +1,7 @@
 /**
- * Events of a guest in a second: folders made and removed, each one a record of the guest's kernel, a frame and a row or a
- * count of the host. Beside it, how fast the same program is alone, and the processor time of `sbx-activity` for an event.
- * Prints one JSON object.
+ * Events of a guest in a second: folders made and removed, each one a record of the guest's kernel, a frame
+ * and a row or a count of the host. Beside it, how fast the same program is alone, and the processor time of
+ * `sbx-activity` for an event. Prints one JSON object.
  */
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { median } from "../helper/statistics.ts";
@@ -11,7 +11,10 @@ const FOLDERS = 10_000;
 const EVENTS = 2 * FOLDERS;
 const ROUNDS = 5;
 const TARGET = 5000;
-/** Prints the `ms` of the loop, and the processor time that sbx-activity took from before it until the marker is written. */
+/**
+ * Prints the `ms` of the loop, and the processor time that sbx-activity took from before
+ * it until the marker is written.
+ */
 const SCRIPT = `
 import os, sys, time
 pid = max(int(p) for p in os.listdir("/proc") if p.isdigit() and b"sbx-activity.js" in open(f"/proc/{p}/cmdline", "rb").read())

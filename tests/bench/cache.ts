@@ -1,6 +1,7 @@
 /**
- * The shared cache: `npm ci` of one project in two VMs, the second of which gets its packages from the cache. The registry is
- * on loopback, and answers after a delay like one that is far away. Prints bytes of the registry and times of both.
+ * The shared cache: `npm ci` of one project in two VMs, the second of which gets its packages from the
+ * cache. The registry is on loopback, and answers after a delay like one that is far away. Prints bytes of
+ * the registry and times of both.
  */
 import { join } from "node:path";
 import { NPM_HOST, NpmProject } from "../helper/npm_project.ts";

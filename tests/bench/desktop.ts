@@ -1,8 +1,8 @@
 /**
- * The desktop page in Chromium on the real service and gateway, as processes of their own, over a home with 50 VMs whose records
- * have 10⁶ events and more: the first load, the time from a click until a page is there, frames while a record of 10⁶ events
- * scrolls, the page's requests at rest and while events come, and keys meanwhile. Prints one JSON object. EVENTS chooses
- * another size.
+ * The desktop page in Chromium on the real service and gateway, as processes of their own, over a home with
+ * 50 VMs whose records have 10⁶ events and more: the first load, the time from a click until a page is there,
+ * frames while a record of 10⁶ events scrolls, the page's requests at rest and while events come, and keys
+ * meanwhile. Prints one JSON object. EVENTS chooses another size.
  */
 import { dirname, join } from "node:path";
 import type { Page } from "playwright-core";
@@ -56,7 +56,10 @@ const VIEWS: [view: string, there: string][] = [
   ["logs", "main .empty, pre.log"],
 ];
 
-/** Watches the page. A page is there in the frame that draws what its selector finds; it is whole once no answer is due. */
+/**
+ * Watches the page. A page is there in the frame that draws what its selector finds; it
+ * is whole once no answer is due.
+ */
 const WATCH = `(() => {
   let due = 0;
   const fetched = globalThis.fetch;

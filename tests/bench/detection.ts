@@ -1,6 +1,6 @@
 /**
- * Backtest of a large file by the command itself, beside a plain loop of line split and `JSON.parse` over the same file
- * in the same run, and the cost of live matching. Prints one JSON object.
+ * Backtest of a large file by the command itself, beside a plain loop of line split and `JSON.parse` over the
+ * same file in the same run, and the cost of live matching. Prints one JSON object.
  */
 import { type Compiled, Matcher } from "../../lib/detection/mod.ts";
 import { compileRules } from "../../lib/detection/rule/compile.ts";

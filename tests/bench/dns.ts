@@ -1,6 +1,6 @@
 /**
- * Queries answered from the cache, each through the real gate into a real ledger: decoded, decided on, recorded, encoded.
- * The floor is the same packet decoded and encoded by `dns-packet` alone.
+ * Queries answered from the cache, each through the real gate into a real ledger: decoded, decided on,
+ * recorded, encoded. The floor is the same packet decoded and encoded by `dns-packet` alone.
  */
 import packet from "dns-packet";
 import { Buffer } from "node:buffer";

@@ -1,8 +1,9 @@
 /**
- * OCI images: from `sbx create --image` to a running VM, with the image in a registry on loopback and with the image in the
- * home; unpacking beside `umoci raw unpack`; and starts from a template, by the API to the end of the first program, of a
- * foreign image beside the image of `code`. What is compared takes turns in every round. The image is the root file
- * system of `code` with a layer over it: it starts like a foreign one, with as many files as a large one.
+ * OCI images: from `sbx create --image` to a running VM, with the image in a registry on loopback and with
+ * the image in the home; unpacking beside `umoci raw unpack`; and starts from a template, by the API to the
+ * end of the first program, of a foreign image beside the image of `code`. What is compared takes turns in
+ * every round. The image is the root file system of `code` with a layer over it: it starts like a foreign
+ * one, with as many files as a large one.
  */
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";

@@ -1,10 +1,10 @@
 /**
- * Time of `true` in a running VM by `sbx exec` and by the API, beside the floor: what the guest itself takes to fork and
- * exec it. All take turns in every round.
+ * Time of `true` in a running VM by `sbx exec` and by the API, beside the floor: what the guest itself takes
+ * to fork and exec it. All take turns in every round.
  *
- * The floor is what sbx-bench of the guest takes longer for more runs, by the host's clock: under emulation the guest's own
- * clock may tick every 4 ms, which is half of what is measured. The mean that sbx-bench prints is told beside it.
- * `SBX_BENCH_PROGRAMS` names the folder of a compiled build, measured too.
+ * The floor is what sbx-bench of the guest takes longer for more runs, by the host's clock: under emulation
+ * the guest's own clock may tick every 4 ms, which is half of what is measured. The mean that sbx-bench
+ * prints is told beside it. `SBX_BENCH_PROGRAMS` names the folder of a compiled build, measured too.
  */
 import { join } from "node:path";
 import { fromRoot } from "../helper/repo.ts";

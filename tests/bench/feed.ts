@@ -1,8 +1,9 @@
 /**
- * HTTPS of a guest, inspected and recorded, with a feed that sends each event to a file, and without it, in turns. Prints one
- * JSON object: `ratio` is the requests per second with the feed divided by the ones without; `ratio_cpu` the processor time of
- * an event in the feed divided by the one of a request in all programs of the traffic, its client, the proxy and its server;
- * and `ratio_cpu_proxy` divided by the one in the proxy alone. The argument is the number of rounds.
+ * HTTPS of a guest, inspected and recorded, with a feed that sends each event to a file, and without it, in
+ * turns. Prints one JSON object: `ratio` is the requests per second with the feed divided by the ones
+ * without; `ratio_cpu` the processor time of an event in the feed divided by the one of a request in all
+ * programs of the traffic, its client, the proxy and its server; and `ratio_cpu_proxy` divided by the one in
+ * the proxy alone. The argument is the number of rounds.
  */
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { median, rounded } from "../helper/statistics.ts";

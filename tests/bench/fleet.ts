@@ -1,6 +1,7 @@
 /**
- * The fleet's way of a record: written to ledgers, shipped, received, made into tables, hunted through. Ratios are against the
- * ledger and the matcher of the same run. EVENTS and COPIES choose sizes; each copy of the tables adds as many rows to the hunts.
+ * The fleet's way of a record: written to ledgers, shipped, received, made into tables, hunted through.
+ * Ratios are against the ledger and the matcher of the same run. EVENTS and COPIES choose sizes; each copy of
+ * the tables adds as many rows to the hunts.
  */
 import { join } from "node:path";
 import process from "node:process";

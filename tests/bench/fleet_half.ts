@@ -1,6 +1,6 @@
 /**
- * One half of the fleet's way in a process of its own, for its memory: `ship DIR` sends all ledgers of a folder to another
- * folder, `receive DIR` takes what was sent. Prints the most memory that the process had.
+ * One half of the fleet's way in a process of its own, for its memory: `ship DIR` sends all ledgers of a
+ * folder to another folder, `receive DIR` takes what was sent. Prints the most memory that the process had.
  */
 import { join } from "node:path";
 import { enrol, makeToken, Receiver } from "../../lib/fleet/receive/mod.ts";

@@ -1,8 +1,8 @@
 /**
- * Time that a VM of 1 GiB with 300 MB in use stands still while it is forked, beside its floor: as many bytes copied in
- * memory; and from the request to the end of the fork's first program by the API, beside bare QEMU as in run.ts. All take
- * turns in every round. A host that cannot fork a running VM says what it lacks: `scripts/root.sh trixie` enters one that
- * can.
+ * Time that a VM of 1 GiB with 300 MB in use stands still while it is forked, beside its floor: as many bytes
+ * copied in memory; and from the request to the end of the fork's first program by the API, beside bare QEMU
+ * as in run.ts. All take turns in every round. A host that cannot fork a running VM says what it lacks:
+ * `scripts/root.sh trixie` enters one that can.
  */
 import type { ForkResult, VmInfo } from "../../lib/client/api/mod.ts";
 import { Qemu } from "../../lib/machine/vm/mod.ts";

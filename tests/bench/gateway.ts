@@ -1,6 +1,7 @@
 /**
- * Requests a second through the gateway, beside the same requests straight to the service's socket (the floor).
- * Service, gateway and client are processes of their own. Also printed: what service and gateway hold when idle.
+ * Requests a second through the gateway, beside the same requests straight to the service's
+ * socket (the floor). Service, gateway and client are processes of their own. Also printed: what
+ * service and gateway hold when idle.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

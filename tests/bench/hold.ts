@@ -1,6 +1,6 @@
 /**
- * 1,000 programs in a VM that wait for a rule which restricts programs, beside the same without such a rule. Medians of
- * paired rounds.
+ * 1,000 programs in a VM that wait for a rule which restricts programs, beside the same without such a
+ * rule. Medians of paired rounds.
  */
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded } from "../helper/statistics.ts";

@@ -1,6 +1,7 @@
 /**
- * HTTP/2 of a guest: requests on one connection with 100 streams, beside HTTP/1.1 in the same run, and calls of gRPC beside
- * the server alone. Prints one JSON object. The clients are Debian's: `apt-get install nghttp2-client python3-grpcio`.
+ * HTTP/2 of a guest: requests on one connection with 100 streams, beside HTTP/1.1 in the same run, and calls
+ * of gRPC beside the server alone. Prints one JSON object. The clients are Debian's:
+ * `apt-get install nghttp2-client python3-grpcio`.
  */
 import { caFiles, openCa } from "../../lib/network/ca/mod.ts";
 import { GRPC_HOST, GrpcServer } from "../helper/grpc.ts";

@@ -1,6 +1,6 @@
 /**
- * Events per second written to a ledger, beside bare multi-row INSERTs of the same rows in the same run. Prints one JSON
- * object. The `cpu` figures, user plus system time, vary less on a busy machine.
+ * Events per second written to a ledger, beside bare multi-row INSERTs of the same rows in the same run.
+ * Prints one JSON object. The `cpu` figures, user plus system time, vary less on a busy machine.
  */
 import { Database, type SqlValue } from "../../lib/ledger/database.ts";
 import { join } from "node:path";

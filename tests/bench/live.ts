@@ -1,8 +1,9 @@
 /**
- * A folder that is shared live (`--live`) against the VM's own disk, in one VM: `git status` and `npm test` of the same
- * project in both, in turns, and how long a change takes to wake a watcher on the other side. Times of programs are the
- * guest's clock. A change of the host wakes a watcher in the guest, which writes a file, which wakes one on the host: the
- * way there and back is on one clock. `SBX_BENCH_FILES` is the number of tracked files, 2,000 if absent.
+ * A folder that is shared live (`--live`) against the VM's own disk, in one VM: `git status` and `npm test`
+ * of the same project in both, in turns, and how long a change takes to wake a watcher on the other side.
+ * Times of programs are the guest's clock. A change of the host wakes a watcher in the guest, which writes a
+ * file, which wakes one on the host: the way there and back is on one clock. `SBX_BENCH_FILES` is the number
+ * of tracked files, 2,000 if absent.
  */
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
@@ -73,8 +74,8 @@ async function makeProject(dir: string): Promise<void> {
 const run = (script: string) => sbx.ok("exec", "live", "-c", script);
 
 /**
- * `ms` of a line of shell in a folder, which begins without its change of the round before. Names that are kept for a second
- * have expired by then.
+ * `ms` of a line of shell in a folder, which begins without its change of the round before. Names that are
+ * kept for a second have expired by then.
  */
 async function timeIn(folder: string, line: string): Promise<number> {
   return Number(
@@ -91,7 +92,9 @@ fs.watch("src", () => fs.writeFileSync("woken", fs.readFileSync("src/ping")));
 console.log("watching");
 `;
 
-/** `ms` from a change on the host to the change that a program makes of it in the guest, as the host sees it. */
+/**
+ * `ms` from a change on the host to the change that a program makes of it in the guest, as the host sees it.
+ */
 async function wakes(dir: string): Promise<number[]> {
   const watching = sbx.follow("exec", "live", "-c", `cd ${LIVE} && exec node -e '${WATCHER}'`);
   await watching.printed("watching");

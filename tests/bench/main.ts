@@ -1,4 +1,7 @@
-/** Runs every benchmark of this folder, one after another: `make bench`. Each prints one JSON object on a line of its own. */
+/**
+ * Runs every benchmark of this folder, one after another: `make bench`. Each prints one
+ * JSON object on a line of its own.
+ */
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { fromRoot } from "../helper/repo.ts";

@@ -1,8 +1,8 @@
 /**
- * Tool calls through driver and aggregator, beside the SDK's own client straight to the same server (the floor), and the
- * catalogue of 200 servers with 50 tools each, beside the slowest of them alone. The servers are a process of their own:
- * `sdk` is made with the SDK and answers with events, `bare` is as fast as a server can be and makes the client the
- * bottleneck. Client and driver share this process.
+ * Tool calls through driver and aggregator, beside the SDK's own client straight to the same server (the
+ * floor), and the catalogue of 200 servers with 50 tools each, beside the slowest of them alone. The servers
+ * are a process of their own: `sdk` is made with the SDK and answers with events, `bare` is as fast as a
+ * server can be and makes the client the bottleneck. Client and driver share this process.
  */
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";

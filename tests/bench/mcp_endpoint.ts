@@ -1,7 +1,8 @@
 /**
- * Tool calls all the way: a guest's frames, the endpoint, policy, driver and aggregator, to a server on the loopback
- * address, beside the SDK's own client straight to that server (the floor). Guest and host share this process; the
- * servers (`mcp.ts serve`) and the aggregator are processes of their own. Then the list of 10,000 tools, in its pages.
+ * Tool calls all the way: a guest's frames, the endpoint, policy, driver and aggregator, to a server on the
+ * loopback address, beside the SDK's own client straight to that server (the floor). Guest and host share
+ * this process; the servers (`mcp.ts serve`) and the aggregator are processes of their own. Then the list
+ * of 10,000 tools, in its pages.
  */
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
@@ -95,7 +96,9 @@ async function calls(url: string, dir: string) {
   };
 }
 
-/** The endpoint alone: a catalogue that has its answers ready, beside JSON there and back of the same list. */
+/**
+ * The endpoint alone: a catalogue that has its answers ready, beside JSON there and back of the same list.
+ */
 async function endpointAlone() {
   const tools = Array.from({ length: TOOLS }, (_, at) => ({
     namespaced_name: `server${at % 200}__tool_${at}`,

@@ -1,6 +1,6 @@
 /**
- * Memory that service and gateway hold when nobody uses them, and one sbx-process without its machine, beside the floor: an
- * empty program under the same Deno that waits.
+ * Memory that service and gateway hold when nobody uses them, and one sbx-process without its machine, beside
+ * the floor: an empty program under the same Deno that waits.
  */
 import { Sbx } from "../helper/sbx.ts";
 import { rounded } from "../helper/statistics.ts";

@@ -1,7 +1,7 @@
 /**
- * HTTPS of a guest, inspected, decided on and recorded, beside nginx and mitmproxy with TLS on both sides of the same
- * requests in the same run, and beside the upstream alone. Prints one JSON object. nginx and mitmproxy are Debian
- * packages; without one of them its ratio is left out, and `missing` names it.
+ * HTTPS of a guest, inspected, decided on and recorded, beside nginx and mitmproxy with TLS on both sides of
+ * the same requests in the same run, and beside the upstream alone. Prints one JSON object. nginx and
+ * mitmproxy are Debian packages; without one of them its ratio is left out, and `missing` names it.
  */
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { median, rounded } from "../helper/statistics.ts";

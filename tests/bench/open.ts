@@ -1,6 +1,6 @@
 /**
- * 1,000 files that a program in a VM opens: while rules on files hold them, by what the rules say, and without such a
- * rule. Medians of paired rounds. Prints one JSON object.
+ * 1,000 files that a program in a VM opens: while rules on files hold them, by what the rules say, and
+ * without such a rule. Medians of paired rounds. Prints one JSON object.
  */
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded } from "../helper/statistics.ts";
@@ -12,7 +12,10 @@ const rule = (match: string) => `
 action = "block"
 match = '${match}'
 `;
-/** Rules that mean none of the files, those that mean any until the host has answered, and those that depend on the program. */
+/**
+ * Rules that mean none of the files, those that mean any until the host has answered, and
+ * those that depend on the program.
+ */
 const RULES = {
   floor: "",
   others: rule('file.activity.name == "no-such-file"'),

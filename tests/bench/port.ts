@@ -1,6 +1,6 @@
 /**
- * A server in a VM through a forwarded port, beside the floor: the same requests by curl in the VM itself. A short request has
- * a connection of its own, as each is a decision and an event; a long one is 32 MiB.
+ * A server in a VM through a forwarded port, beside the floor: the same requests by curl in the VM itself. A
+ * short request has a connection of its own, as each is a decision and an event; a long one is 32 MiB.
  */
 import { Sbx } from "../helper/sbx.ts";
 import { median, rounded, timed } from "../helper/statistics.ts";

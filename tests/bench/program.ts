@@ -1,6 +1,6 @@
 /**
- * Time and memory of the compiled program's short commands, beside a compiled program that prints a line (the floor). All take
- * turns. `SBX_BENCH_PROGRAMS` names the folder of a build; absent: one is built.
+ * Time and memory of the compiled program's short commands, beside a compiled program that prints a line (the
+ * floor). All take turns. `SBX_BENCH_PROGRAMS` names the folder of a build; absent: one is built.
  */
 import { join } from "node:path";
 import { testRuntime } from "../../scripts/test_runtime.ts";

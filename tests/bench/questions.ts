@@ -1,7 +1,8 @@
 /**
- * Questions over all sessions of a machine, beside one pass of reading the same records, in the same run: the list in the order
- * of time from both ends, a text that hardly any event has, refused ones, counts by hour, and asks. Prints one JSON object;
- * each ratio is the time of a question divided by the time of the pass. EVENTS and SESSIONS choose other sizes.
+ * Questions over all sessions of a machine, beside one pass of reading the same records, in the same run: the
+ * list in the order of time from both ends, a text that hardly any event has, refused ones, counts by hour,
+ * and asks. Prints one JSON object; each ratio is the time of a question divided by the time of the pass.
+ * EVENTS and SESSIONS choose other sizes.
  */
 import { dirname, join } from "node:path";
 import { newEventId } from "../../lib/event/mod.ts";

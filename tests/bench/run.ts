@@ -1,9 +1,10 @@
 /**
- * Time of `sbx run -- true`, a whole VM from nothing to its removal, from a template and from the kernel, and of a VM's
- * creation to the end of its first program by the API, beside the floor: the same kernel, initrd, processors, memory and
- * accelerator under bare QEMU, to the guest's first program and powered off. All take turns in every round, so that
- * what else the machine does meets all. Service and gateway run already, and each start waits until the VM before it is
- * gone and the process for the next one is there, as between two commands of a person. Last, the memory of idle VMs of one template.
+ * Time of `sbx run -- true`, a whole VM from nothing to its removal, from a template and from the kernel, and
+ * of a VM's creation to the end of its first program by the API, beside the floor: the same kernel, initrd,
+ * processors, memory and accelerator under bare QEMU, to the guest's first program and powered off. All take
+ * turns in every round, so that what else the machine does meets all. Service and gateway run already, and
+ * each start waits until the VM before it is gone and the process for the next one is there, as between two
+ * commands of a person. Last, the memory of idle VMs of one template.
  */
 import { join } from "node:path";
 import type { VmInfo } from "../../lib/client/api/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * `GET /settings/info` at 1,000 leaves beside `GET /version`, both on one server over a UDS, one client after another
- * request (at least 0.3 ×). Prints one JSON object.
+ * `GET /settings/info` at 1,000 leaves beside `GET /version`, both on one server over a UDS, one client after
+ * another request (at least 0.3 ×). Prints one JSON object.
  */
 import { Hono } from "hono";
 import { join } from "node:path";
@@ -36,7 +36,10 @@ const conn = await Deno.connect({ transport: "unix", path });
 const buffer = new Uint8Array(1024 * 1024);
 const decoder = new TextDecoder();
 
-/** One request on the one connection; the client does as little as it can, so that the server is what is measured. */
+/**
+ * One request on the one connection; the client does as little as it can, so that
+ * the server is what is measured.
+ */
 async function request(bytes: Uint8Array): Promise<void> {
   await conn.write(bytes);
   let have = 0;

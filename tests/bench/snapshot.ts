@@ -1,6 +1,6 @@
 /**
- * A snapshot of 50,000 unchanged files, beside `find` with the metadata of each; and of 1,000 changed ones among them,
- * beside reading and writing those. Medians of paired rounds. Prints one JSON object.
+ * A snapshot of 50,000 unchanged files, beside `find` with the metadata of each; and of 1,000 changed ones
+ * among them, beside reading and writing those. Medians of paired rounds. Prints one JSON object.
  */
 import { cpuUsage } from "node:process";
 import { SnapshotStore } from "../../lib/machine/snapshot/mod.ts";

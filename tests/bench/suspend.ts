@@ -1,6 +1,7 @@
 /**
- * A VM of 1 GiB with 300 MB in use is suspended and comes back: from the request to resume it to the end of a first
- * program by the API, beside bare QEMU as in run.ts, in turns. A host that cannot suspend says what it lacks.
+ * A VM of 1 GiB with 300 MB in use is suspended and comes back: from the request to resume it to
+ * the end of a first program by the API, beside bare QEMU as in run.ts, in turns. A host that
+ * cannot suspend says what it lacks.
  */
 import type { VmInfo } from "../../lib/client/api/mod.ts";
 import { Qemu } from "../../lib/machine/vm/mod.ts";

@@ -1,4 +1,7 @@
-/** Output of a program in a terminal of the desktop page against the same in `sbx shell`: bytes a second, and their ratio. */
+/**
+ * Output of a program in a terminal of the desktop page against the same in `sbx shell`:
+ * bytes a second, and their ratio.
+ */
 import { DesktopBrowser } from "../helper/browser.ts";
 import { Sbx } from "../helper/sbx.ts";
 

@@ -1,6 +1,6 @@
 /**
- * Time of `sbx version`, beside an empty program under the same Deno (the floor). Both are started in turn, so that
- * what else the machine does meets both.
+ * Time of `sbx version`, beside an empty program under the same Deno (the floor). Both are started in turn,
+ * so that what else the machine does meets both.
  */
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";

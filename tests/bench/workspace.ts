@@ -1,9 +1,10 @@
 /**
- * Many small files in each place that a guest has: its disk below the overlay (`/root`, where repositories lie), the disk itself,
- * memory, the workspace (a folder of the host through virtiofs) and a folder that is shared live. Files are made, read and
- * removed three times over, since a file system can be slower at making them where others were removed; npm and git do on them
- * what an agent does. Times are the guest's clock, in `ms`; `SBX_BENCH_FILES` is the number of files, 4,000 if absent, and
- * `SBX_BENCH_PLACES` chooses places. Each step is printed on standard error as it ends.
+ * Many small files in each place that a guest has: its disk below the overlay (`/root`, where repositories
+ * lie), the disk itself, memory, the workspace (a folder of the host through virtiofs) and a folder that is
+ * shared live. Files are made, read and removed three times over, since a file system can be slower at making
+ * them where others were removed; npm and git do on them what an agent does. Times are the guest's clock, in
+ * `ms`; `SBX_BENCH_FILES` is the number of files, 4,000 if absent, and `SBX_BENCH_PLACES` chooses places.
+ * Each step is printed on standard error as it ends.
  */
 import { join } from "node:path";
 import { Sbx } from "../helper/sbx.ts";
@@ -50,7 +51,9 @@ lock = {"name": "project", "version": "1.0.0", "lockfileVersion": 3, "requires":
 json.dump(lock, open("/root/project/package-lock.json", "w"))
 `;
 
-/** Makes, reads and removes files of 2 KB, twenty in a folder. Argument: the folder. Prints the three times. */
+/**
+ * Makes, reads and removes files of 2 KB, twenty in a folder. Argument: the folder. Prints the three times.
+ */
 const MAKE_AND_REMOVE = `
 import os, shutil, sys, time
 place = sys.argv[1] + "/files"

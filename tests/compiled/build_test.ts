@@ -1,4 +1,7 @@
-/** The compiled program: built, installed and used through its symlinks, up to real VMs, and what it leaves behind. */
+/**
+ * The compiled program: built, installed and used through its symlinks, up to real
+ * VMs, and what it leaves behind.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

@@ -1,7 +1,7 @@
 /**
- * Runs the real sbx-mcp-aggregator against the server of one scenario of the conformance suite: connects, lists, and
- * calls every tool. Where a login is needed, a person logs in, whose browser follows the URL at once. The last argument
- * is the server's URL.
+ * Runs the real sbx-mcp-aggregator against the server of one scenario of the conformance suite: connects,
+ * lists, and calls every tool. Where a login is needed, a person logs in, whose browser follows the URL at
+ * once. The last argument is the server's URL.
  */
 import { join } from "node:path";
 import { CredentialBroker, CredentialStore, type LoginPlace, Logins } from "../../lib/credential/mod.ts";

@@ -1,7 +1,7 @@
 /**
- * The guest's MCP endpoint over Streamable HTTP, the only transport of the conformance suite. Each HTTP session is a
- * program of a guest, with the guest's own bridge (sbx-mcp-server) and a socket before the endpoint. HTTP itself is the
- * SDK's and not under test. Prints its URL and serves until it is killed.
+ * The guest's MCP endpoint over Streamable HTTP, the only transport of the conformance suite. Each HTTP
+ * session is a program of a guest, with the guest's own bridge (sbx-mcp-server) and a socket before the
+ * endpoint. HTTP itself is the SDK's and not under test. Prints its URL and serves until it is killed.
  */
 // @ts-types="@modelcontextprotocol/sdk/server/webStandardStreamableHttp"
 import { WebStandardStreamableHTTPServerTransport } from "@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js";

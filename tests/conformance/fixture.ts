@@ -1,6 +1,6 @@
 /**
- * The MCP server required by the conformance suite: tools, resources and prompts with the names and results that its
- * scenarios describe.
+ * The MCP server required by the conformance suite: tools, resources and prompts with the names and
+ * results that its scenarios describe.
  */
 // @ts-types="@modelcontextprotocol/sdk/server/index"
 import { Server } from "@modelcontextprotocol/sdk/server/index.js";

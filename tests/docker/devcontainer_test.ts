@@ -1,4 +1,7 @@
-/** A devcontainer with features, of a registry on loopback and of its own folder: built in a VM under rules, booted, set up. */
+/**
+ * A devcontainer with features, of a registry on loopback and of its own folder: built in a
+ * VM under rules, booted, set up.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";

@@ -1,4 +1,7 @@
-/** Engines of containers in a VM: what they build and run is held to the rules of the VM, and trusts its CA. `make test-docker`. */
+/**
+ * Engines of containers in a VM: what they build and run is held to the rules of the VM, and
+ * trusts its CA. `make test-docker`.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { fromRoot } from "../helper/repo.ts";
@@ -20,7 +23,10 @@ RUN /usr/bin/curl -sS -o /with https://ok.test/build && env -i /usr/bin/curl -sS
 END
 docker build -q -t img .
 `;
-/** podman on the files of the build above. Its steps have the CA by variables alone: they share an overlay with their engine. */
+/**
+ * podman on the files of the build above. Its steps have the CA by variables alone: they
+ * share an overlay with their engine.
+ */
 const PODMAN_BUILD = `set -e
 cd img
 printf 'FROM scratch\nCOPY root /\n%s\n' >Podmanfile 'RUN /usr/bin/curl -sS -o /with https://ok.test/podman-build'
@@ -34,7 +40,10 @@ until wget -q -O - http://pod-web/certs/ca-certificates.crt | grep -c BEGIN; do 
 env -i /usr/bin/curl -sS https://ok.test/podman-run
 /usr/bin/curl -sS -o /dev/null -w "%{http_code}" https://ok.test/refused'
 `;
-/** npm's testcontainers: a container on a network of its own, reached at a published port, and a program in it. */
+/**
+ * npm's testcontainers: a container on a network of its own, reached at a
+ * published port, and a program in it.
+ */
 const TESTCONTAINERS = `import { GenericContainer, Network } from "testcontainers";
 const network = await new Network().start();
 const web = await new GenericContainer("img").withNetwork(network).withExposedPorts(80)

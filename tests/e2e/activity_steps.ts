@@ -1,4 +1,7 @@
-/** What programs of a VM do, beside what strace(1) saw of them; and programs that would hide or break the report. */
+/**
+ * What programs of a VM do, beside what strace(1) saw of them; and programs that
+ * would hide or break the report.
+ */
 import { assert, assertEquals } from "@std/assert";
 import type { Event } from "../../lib/event/mod.ts";
 import { runChild } from "../helper/child.ts";
@@ -180,7 +183,10 @@ cp "$strace" $(ldd "$strace" | grep -o '/[^ ]*') "$1/strace/"`;
   await Deno.writeTextFile(`${workspace}/strace/run`, run, { mode: 0o755 });
 }
 
-/** Arguments of every exec in a trace that succeeded; one that is interrupted has its end on a line of its own. */
+/**
+ * Arguments of every exec in a trace that succeeded; one that is interrupted
+ * has its end on a line of its own.
+ */
 function programsOf(trace: string): string[][] {
   const begun = new Map<string, string>();
   const found: string[][] = [];

@@ -1,4 +1,7 @@
-/** AWS from a VM: a client in the guest signs with its placeholder, and a server of S3 opens to the host's key alone. */
+/**
+ * AWS from a VM: a client in the guest signs with its placeholder, and a server of S3
+ * opens to the host's key alone.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { openCa } from "../../lib/network/ca/mod.ts";

@@ -1,4 +1,7 @@
-/** Two VMs with one cache: the real clients of npm, pip and apt, layers and indexes; the second downloads nothing. */
+/**
+ * Two VMs with one cache: the real clients of npm, pip and apt, layers and
+ * indexes; the second downloads nothing.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { blake2b } from "hash-wasm";

@@ -7,7 +7,10 @@ import type { Sbx } from "../helper/sbx.ts";
 /** Bytes of the certificate that are changed, one at a time. */
 const FLIPS = 3;
 
-/** Verifies the files as somebody without a home, network or rights, and then the certificate with one other byte. */
+/**
+ * Verifies the files as somebody without a home, network or rights, and then the
+ * certificate with one other byte.
+ */
 async function verifyInCleanRoot(dir: string, ledger: string): Promise<void> {
   const given = await Deno.makeTempDir({ dir });
   for (const name of ["cert.json", "machine.pem"]) {

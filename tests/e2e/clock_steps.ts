@@ -4,8 +4,9 @@ import { eventually, type Sbx } from "../helper/sbx.ts";
 /** Largest deviation, in `ms`. */
 const DEVIATION_MAX = 50;
 /**
- * Writes a file to each disk, and prints by how much its time lies outside of the moments before and after, by the guest's
- * clock, in `ms`. A file of the workspace has the host's time. The kernel notes times in steps of 4 ms.
+ * Writes a file to each disk, and prints by how much its time lies outside of the moments before
+ * and after, by the guest's clock, in `ms`. A file of the workspace has the host's time. The
+ * kernel notes times in steps of 4 ms.
  */
 const MEASURE = `
 import os, time
@@ -18,7 +19,10 @@ for folder in ("/workspace", "/root"):
     print(max(before - mtime, mtime - after, 0) / 1e6)
 `;
 
-/** Requires that files on both disks have the time of the guest's clock; one that was read late is corrected soon. */
+/**
+ * Requires that files on both disks have the time of the guest's clock; one that
+ * was read late is corrected soon.
+ */
 export async function requireClock(sbx: Sbx, name: string): Promise<void> {
   let seen = "";
   await eventually("the clock is the host's", async () => {

@@ -1,4 +1,6 @@
-/** Databases of the host as the clients of a VM see them: no password in the guest, and rules on statements. */
+/**
+ * Databases of the host as the clients of a VM see them: no password in the guest, and rules on statements.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

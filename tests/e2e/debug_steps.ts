@@ -5,7 +5,9 @@ import { zstdDecompressSync } from "node:zlib";
 import { deviceName, userName } from "../../lib/base/user/mod.ts";
 import type { Sbx } from "../helper/sbx.ts";
 
-/** Secrets by the place that the steps put them into; one looks like a key, the others have a telling name. */
+/**
+ * Secrets by the place that the steps put them into; one looks like a key, the others have a telling name.
+ */
 const PLANTED = {
   argument: `sk-ant-api03-${"Zq7w".repeat(20)}`,
   variable: "hunter2hunter2",

@@ -15,7 +15,10 @@ const HASTY =
   node.querySelector?.("button.main")?.click();
   dispatchEvent(new KeyboardEvent("keydown", { key: "a" }));
 })).observe(document.querySelector("main"), { childList: true, subtree: true })`;
-/** Tries again after 503, as clients do whose person has not answered in `HELD_MS`: a machine under load reads slowly. */
+/**
+ * Tries again after 503, as clients do whose person has not answered in `HELD_MS`: a
+ * machine under load reads slowly.
+ */
 const CURL = ["curl", "-s", "--retry", "30", "-o", "/dev/null", "-w", "%{http_code}"];
 
 export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {

@@ -17,7 +17,10 @@ const VISIT = `(() => {
   const isSeen = outlineStyle !== "none" || boxShadow !== "none" || element.closest(".cm-editor, .xterm");
   return isSeen ? "" : "no focus is seen: " + element.outerHTML.slice(0, 100);
 })()`;
-/** Controls that were not reached: one of a group of radio buttons is enough, and a closed group has none in sight. */
+/**
+ * Controls that were not reached: one of a group of radio buttons is enough, and a
+ * closed group has none in sight.
+ */
 const MISSED =
   `[...document.querySelectorAll("a[href], button, input, select, textarea, summary, [tabindex='0']")]
   .filter((element) => !element.disabled && element.checkVisibility() && element.tabIndex >= 0)

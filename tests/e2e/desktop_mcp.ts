@@ -1,4 +1,7 @@
-/** MCP servers in the desktop: tools, and one that changes its description in a way that would hide the change. */
+/**
+ * MCP servers in the desktop: tools, and one that changes its description in a
+ * way that would hide the change.
+ */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { scriptedServer, tool } from "../helper/mcp_server.ts";

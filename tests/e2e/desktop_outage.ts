@@ -6,7 +6,10 @@ import type { DesktopWorld } from "./desktop_world.ts";
 /** `ms` that each packet of a slow network takes. */
 const SLOW_MS = 150;
 
-/** The page of a program that took the port: it reads the storage of the origin, and stays as a worker and in the cache. */
+/**
+ * The page of a program that took the port: it reads the storage of the origin, and
+ * stays as a worker and in the cache.
+ */
 const STOLEN = `globalThis.stolen = 1;
 navigator.serviceWorker.register("/worker.js", { scope: "/" })
   .then(() => navigator.serviceWorker.ready)

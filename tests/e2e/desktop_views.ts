@@ -1,4 +1,7 @@
-/** Views of one VM: its programs, requests, calls, files, ports and logs; strings of the guest are text in all of them. */
+/**
+ * Views of one VM: its programs, requests, calls, files, ports and logs; strings of the
+ * guest are text in all of them.
+ */
 import { assertEquals } from "@std/assert";
 import { type DesktopWorld, MARKUP } from "./desktop_world.ts";
 

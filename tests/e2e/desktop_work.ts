@@ -78,8 +78,8 @@ export async function takeAllSteps(
     await desktop.open("vm", "desk", "changes");
     const work = page.getByRole("region", { name: "Work" });
     await work.getByRole("button", { name: "Diff of unread" }).waitFor();
-    // The guest reports in order: once this program is there, all before it is. It runs again while it is not, since a program
-    // that ran while the report began again is in a gap of the record.
+    // The guest reports in order: once this program is there, all before it is. It runs again while it is
+    // not, since a program that ran while the report began again is in a gap of the record.
     let events: RecordedEvent[] = [];
     const isReported = async () => {
       await sbx.ok("exec", "desk", "--", "id", "-un");

@@ -1,4 +1,7 @@
-/** The home of the desktop test: a site, rules that ask, a corp.toml with a lock, and strings that want to be markup. */
+/**
+ * The home of the desktop test: a site, rules that ask, a corp.toml with a lock, and
+ * strings that want to be markup.
+ */
 import { join } from "node:path";
 import { DesktopBrowser } from "../helper/browser.ts";
 import { GitServer } from "../helper/git.ts";

@@ -1,4 +1,6 @@
-/** `sbx exec`: programs that are piped, connections of SSH, readers that go away, and daemons that do not run. */
+/**
+ * `sbx exec`: programs that are piped, connections of SSH, readers that go away, and daemons that do not run.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromRoot } from "../helper/repo.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";

@@ -1,6 +1,7 @@
 /**
- * A root file system without a C library, a shell of its own making, Perl, nft or an account, that has everything in it which
- * could stand in for a program of sbx: a VM boots it cold and from memory, governed and recorded as any other.
+ * A root file system without a C library, a shell of its own making, Perl, nft or an account, that has
+ * everything in it which could stand in for a program of sbx: a VM boots it cold and from memory,
+ * governed and recorded as any other.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
@@ -32,7 +33,9 @@ const REPLACED = [
 ];
 
 const TRIPLET = currentArch() === "arm64" ? "aarch64-linux-gnu" : "x86_64-linux-gnu";
-/** Files that a program of sbx might open. Each is a pipe without a writer, which the program would wait for. */
+/**
+ * Files that a program of sbx might open. Each is a pipe without a writer, which the program would wait for.
+ */
 const PIPES = [
   ...["etc/ld.so.cache", "usr/lib/ssl/openssl.cnf", "deno.json", "package.json", "usr/lib/package.json"],
   ...["libc.so.6", "libcrypto.so.3", "libgcc_s.so.1", "libnss_files.so.2", "libz.so.1"].flatMap((name) => [

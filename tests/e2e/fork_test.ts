@@ -1,6 +1,6 @@
 /**
- * Copies of VMs. Those of a stopped VM work on every host; `make test-large` runs this file again in Debian trixie, whose
- * QEMU can copy a VM that runs.
+ * Copies of VMs. Those of a stopped VM work on every host; `make test-large` runs this file again in Debian
+ * trixie, whose QEMU can copy a VM that runs.
  */
 import {
   assert,
@@ -16,7 +16,10 @@ import { requireClock } from "./clock_steps.ts";
 import { KeyUpstream } from "./key_upstream.ts";
 import { attachTerminal } from "./terminal.ts";
 
-/** Counts into a file that stays open, and leaves no number out; beside each the host's name and a random number. */
+/**
+ * Counts into a file that stays open, and leaves no number out; beside each the
+ * host's name and a random number.
+ */
 const COUNT = `import itertools, os, socket, time
 with open("/workspace/count", "w", 1) as file:
   for n in itertools.count(1):

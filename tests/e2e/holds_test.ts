@@ -1,4 +1,7 @@
-/** Programs that programs of a VM start, and files that they open, wait for the rules, where some rule restricts them. */
+/**
+ * Programs that programs of a VM start, and files that they open, wait for the rules,
+ * where some rule restricts them.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { eventually, Sbx } from "../helper/sbx.ts";
 
@@ -57,7 +60,10 @@ action = "block"
 priority = 50
 match = 'common.actor == "vm" && has(process.activity)'
 `;
-/** Makes another program at a path that ends like that of one that may run, and a link into a folder two below. */
+/**
+ * Makes another program at a path that ends like that of one that may run, and
+ * a link into a folder two below.
+ */
 const OTHER =
   "mkdir -p /tmp/o/a/b /tmp/o/usr/bin && cp /usr/bin/seq /tmp/o/usr/bin/true && ln -s /tmp/o/a/b /tmp/in";
 /** Starts a program, and writes another one's path into its memory while the kernel asks. */
@@ -78,7 +84,10 @@ for attempt in range(20):
             libc.execve(path, argv, None)
         os._exit(0)
     os.waitpid(child, 0)`;
-/** Has a script that may run fail, since it is closed before its interpreter opens it, and repeats the call with the loader. */
+/**
+ * Has a script that may run fail, since it is closed before its interpreter opens it, and
+ * repeats the call with the loader.
+ */
 const LOADER = `
 import ctypes, os
 libc = ctypes.CDLL(None)
@@ -212,7 +221,8 @@ Deno.test("programs of a VM wait for the rules", async (t) => {
     profile = `${sbx.home}/profiles/mine/profile.toml`;
     text = await Deno.readTextFile(profile);
     await Deno.writeTextFile(profile, text + RULES);
-    // The report runs in the template already, before the VM has the root file system whose programs it holds.
+    // The report runs in the template already, before the VM has the root file
+    // system whose programs it holds.
     await sbx.ok("template", "make");
     await sbx.ok("create", "dev", "--profile", "mine");
     assertStringIncludes(await sbx.ok("info", "dev"), "from a template");

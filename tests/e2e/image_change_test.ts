@@ -11,7 +11,10 @@ import { Sbx } from "../helper/sbx.ts";
 import type { TarFile } from "../helper/tar.ts";
 
 const APPLETS = ["sh", "cat", "ls", "rm", "mkdir", "stat", "cp", "seq", "mv"];
-/** Files of each image, of other numbers in the file system: an overlay that found them again by number would mix them up. */
+/**
+ * Files of each image, of other numbers in the file system: an overlay that found them
+ * again by number would mix them up.
+ */
 const NUMBERED = 60;
 
 function filesOf(version: string, busybox: Uint8Array, others: TarFile[]): TarFile[] {

@@ -1,4 +1,7 @@
-/** A provider on loopback for keys that programs of a guest bring themselves, and the refs that they get for them. */
+/**
+ * A provider on loopback for keys that programs of a guest bring themselves, and
+ * the refs that they get for them.
+ */
 import { assert, assertStringIncludes } from "@std/assert";
 import type { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";

@@ -1,4 +1,7 @@
-/** A profile learned from a session that ran: the same programs pass under it, and what deviates is a question. */
+/**
+ * A profile learned from a session that ran: the same programs pass under it,
+ * and what deviates is a question.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { fileNameOf, pathClass } from "../../lib/event/mod.ts";
 import { eventually, type Sbx } from "../helper/sbx.ts";

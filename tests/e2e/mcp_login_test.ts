@@ -1,4 +1,7 @@
-/** A VM uses an MCP server that a person logged in at: no token is in its record, and the login can be taken away. */
+/**
+ * A VM uses an MCP server that a person logged in at: no token is in its record,
+ * and the login can be taken away.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { loginWithCli, profileWith } from "../helper/mcp_login_cli.ts";

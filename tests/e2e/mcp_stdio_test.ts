@@ -1,4 +1,7 @@
-/** A stdio MCP server of a profile runs in a VM of its own, under the profile's policy, and ends with the VM it serves. */
+/**
+ * A stdio MCP server of a profile runs in a VM of its own, under the profile's policy,
+ * and ends with the VM it serves.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";

@@ -8,7 +8,10 @@ import { eventually, Sbx } from "../helper/sbx.ts";
 import type { DecidedEvent } from "../../lib/event/mod.ts";
 import type { Parsed } from "../helper/json.ts";
 
-/** A client as an agent has one: it starts the server that its configuration names and speaks lines of JSON-RPC to it. */
+/**
+ * A client as an agent has one: it starts the server that its configuration names and
+ * speaks lines of JSON-RPC to it.
+ */
 const CLIENT = `
 import json, subprocess, sys
 server = subprocess.Popen(["sbx-mcp-server"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -1,7 +1,7 @@
 /**
- * The guest's end of its network, from inside a VM: what its programs see, and what of theirs reaches the host's vsock
- * ports. A stand-in takes the host's ports over, because it can look at all that comes; what the host makes of it has
- * tests of its own.
+ * The guest's end of its network, from inside a VM: what its programs see, and what of theirs reaches the
+ * host's vsock ports. A stand-in takes the host's ports over, because it can look at all that comes; what the
+ * host makes of it has tests of its own.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { home } from "../../lib/base/home/mod.ts";
@@ -21,7 +21,9 @@ import { eventually, Sbx } from "../helper/sbx.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
-/** Python of the guest: `told` prints what something answers, or its error, which is never a wait of a minute. */
+/**
+ * Python of the guest: `told` prints what something answers, or its error, which is never a wait of a minute.
+ */
 const PYTHON = `
 import socket, struct
 socket.setdefaulttimeout(60)
@@ -38,8 +40,8 @@ def query(name):
 `;
 
 /**
- * What container engines make: a bridge, and a program in a network namespace of its own at one end of a veth. Each line: to a
- * program outside, DNS, TCP, and UDP to where no rule leads.
+ * What container engines make: a bridge, and a program in a network namespace of its own at one end of a
+ * veth. Each line: to a program outside, DNS, TCP, and UDP to where no rule leads.
  */
 const CONTAINER = `
 import os, fcntl

@@ -1,4 +1,7 @@
-/** The internet of the network test: upstreams, a git repository, a model, and the rules and detections over them. */
+/**
+ * The internet of the network test: upstreams, a git repository, a model, and the
+ * rules and detections over them.
+ */
 import { assert } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

@@ -1,4 +1,7 @@
-/** Policy as the people live with it: a blocked program, a question, rules that change while a VM runs, a full ledger. */
+/**
+ * Policy as the people live with it: a blocked program, a question, rules that change
+ * while a VM runs, a full ledger.
+ */
 import { userInfo } from "node:os";
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

@@ -1,4 +1,6 @@
-/** Ports of the host that lead to programs of a VM: both ways, half-closes, many at once, policy, their end. */
+/**
+ * Ports of the host that lead to programs of a VM: both ways, half-closes, many at once, policy, their end.
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";

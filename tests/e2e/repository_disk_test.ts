@@ -1,4 +1,7 @@
-/** Disks that fill in the middle of a repository's way in or back: an error, nothing half-written, nothing lost. */
+/**
+ * Disks that fill in the middle of a repository's way in or back: an error,
+ * nothing half-written, nothing lost.
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { pullWork } from "../../lib/repo/mod.ts";

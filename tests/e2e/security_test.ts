@@ -1,6 +1,6 @@
 /**
- * A real VM as a security team has it: observed, in a feed to a collector, and held back after findings as its profile
- * demands, until a person lifts that.
+ * A real VM as a security team has it: observed, in a feed to a collector, and held back after findings as
+ * its profile demands, until a person lifts that.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

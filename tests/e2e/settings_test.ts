@@ -1,4 +1,7 @@
-/** Settings, corp and profiles in the running product, seen from inside a guest. One boot is shared by all steps. */
+/**
+ * Settings, corp and profiles in the running product, seen from inside a guest.
+ * One boot is shared by all steps.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { eventually, Sbx } from "../helper/sbx.ts";

@@ -1,4 +1,7 @@
-/** A login of a subscription on the host, and a guest that has its refs: the agent's file, a request, a renewal. */
+/**
+ * A login of a subscription on the host, and a guest that has its refs: the
+ * agent's file, a request, a renewal.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { testProvider } from "../helper/identity_provider.ts";

@@ -9,7 +9,9 @@ import { suspendTest } from "../helper/suspend.ts";
 
 /** Largest difference between the clocks of guest and host, in `s`, with the time of a command. */
 const CLOCK_SECS = 5;
-/** Size of a small disk, room on it when it is filled up, and what says that memory is being written; in MiB. */
+/**
+ * Size of a small disk, room on it when it is filled up, and what says that memory is being written; in MiB.
+ */
 const DISK_MB = 1200;
 const LEFT_MB = 4;
 const WRITTEN_MB = 8;

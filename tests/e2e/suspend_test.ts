@@ -1,6 +1,6 @@
 /**
- * VMs that are written to disk and come back. A host whose QEMU cannot do it says so; tests/e2e/trixie_test.ts runs this
- * file again in Debian trixie, whose QEMU can.
+ * VMs that are written to disk and come back. A host whose QEMU cannot do it says so;
+ * tests/e2e/trixie_test.ts runs this file again in Debian trixie, whose QEMU can.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

@@ -1,7 +1,7 @@
 /**
- * Debian trixie, in a root file system of its own: QEMU 10 and a virtiofsd that is a program of its own. A machine that
- * boots with one QEMU may die with another: one start of each way. `make test-hosts` tries many, on more suites, and
- * `make test-large` has more tests.
+ * Debian trixie, in a root file system of its own: QEMU 10 and a virtiofsd that is a program of its own. A
+ * machine that boots with one QEMU may die with another: one start of each way. `make test-hosts` tries many,
+ * on more suites, and `make test-large` has more tests.
  */
 import { assertEquals } from "@std/assert";
 import { passesInTrixie } from "../helper/trixie.ts";

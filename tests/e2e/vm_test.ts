@@ -1,4 +1,7 @@
-/** One VM, used the way its users do: programs, files, a terminal, its life cycle. One boot is shared by most steps. */
+/**
+ * One VM, used the way its users do: programs, files, a terminal, its life cycle.
+ * One boot is shared by most steps.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { certifySession } from "./certify_steps.ts";
@@ -242,7 +245,8 @@ Deno.test("a VM from create to delete", async (t) => {
       await exec({ command: "echo kept > /root/kept; echo shared > shared" });
       await sbx.ok("exec", "dev", "--", "sync");
       assertEquals(await sbx.ok("stop", "dev"), "stopped dev\n");
-      // virtiofsd of a user who is not root has a process of its own in its namespace, which ends a moment later.
+      // virtiofsd of a user who is not root has a process of its own in its
+      // namespace, which ends a moment later.
       await eventually("nothing is left", async () => (await sbx.left(id)).length === 0);
       const { status, body } = await sbx.api("POST", "/vms/dev/exec", { command: "true" });
       assertEquals([status, body.code, body.hint], [
@@ -312,7 +316,8 @@ Deno.test("a VM from create to delete", async (t) => {
     await t.step("the record verifies offline, and a changed byte in it is found", async () => {
       const ledger = join(sbx.home, "ledgers", id, "session.db");
       assertStringIncludes(await sbx.ok("verify", id), "events as recorded");
-      // The VM's process was killed above: what it wrote last is still in the write-ahead log, over older pages of the file.
+      // The VM's process was killed above: what it wrote last is still in the write-ahead
+      // log, over older pages of the file.
       for (const path of [ledger, `${ledger}-wal`]) {
         const bytes = await Deno.readFile(path).catch(() => new Uint8Array());
         const text = new TextDecoder("latin1").decode(bytes);

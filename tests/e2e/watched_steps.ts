@@ -35,7 +35,10 @@ url = "tls://localhost:${port}"
 ca_file = "${caFile}"
 `;
 
-/** Steps for a VM `dev` with {@linkcode WATCHING} in its profile. @param curl requests an https URL in the VM */
+/**
+ * Steps for a VM `dev` with {@linkcode WATCHING} in its profile.
+ * @param curl requests an https URL in the VM
+ */
 export async function watchedSteps(
   t: Deno.TestContext,
   sbx: Sbx,

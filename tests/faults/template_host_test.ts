@@ -1,4 +1,7 @@
-/** Templates where the host has no room, no time or no luck. Each makes a template again: too long for `make test`. */
+/**
+ * Templates where the host has no room, no time or no luck. Each makes a template
+ * again: too long for `make test`.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

@@ -1,4 +1,6 @@
-/** Erasure in every store: segments, Parquet and the tables of a ClickHouse server, and the rows that stay. */
+/**
+ * Erasure in every store: segments, Parquet and the tables of a ClickHouse server, and the rows that stay.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { ClickHouseClient, parseClickHouse } from "../../lib/fleet/clickhouse/mod.ts";
 import { FolderTarget, Shipper } from "../../lib/fleet/ship/mod.ts";

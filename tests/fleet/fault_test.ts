@@ -1,4 +1,7 @@
-/** Many machines and receivers that are killed, on a network that loses, repeats and reorders: nothing lost, nothing twice. */
+/**
+ * Many machines and receivers that are killed, on a network that loses, repeats and
+ * reorders: nothing lost, nothing twice.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";

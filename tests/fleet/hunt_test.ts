@@ -1,6 +1,7 @@
 /**
- * The same packs through the TypeScript matcher, chdb over ledgers, chdb over Parquet, DuckDB over Parquet and tables of ClickHouse
- * over HTTP: the same matches, for the corpus of Sigma rules and for random packs over random events.
+ * The same packs through the TypeScript matcher, chdb over ledgers, chdb over Parquet, DuckDB over
+ * Parquet and tables of ClickHouse over HTTP: the same matches, for the corpus of Sigma rules and for
+ * random packs over random events.
  */
 import { assert, assertEquals } from "@std/assert";
 import { compileRules } from "../../lib/detection/rule/compile.ts";

@@ -153,7 +153,10 @@ Deno.test("a package was malicious three weeks ago: which machines, which secret
   await Deno.remove(dir, { recursive: true });
 });
 
-/** Without what differs each time: ids, times, the order by ids, and the spaces of columns that are as wide as those. */
+/**
+ * Without what differs each time: ids, times, the order by ids, and the spaces of
+ * columns that are as wide as those.
+ */
 function masked(text: string): string {
   const plain = text.replaceAll(/\d{4}-\d\d-\d\dT[\d:.]+Z/g, "TIME")
     .replaceAll(/\b[0-9a-f]{16}\b/g, "MACHINE").replaceAll(/(?<!-)\b[0-9a-f]{12}\b/g, "EVENT")

@@ -1,4 +1,7 @@
-/** Segments through JetStream: servers and receivers that are killed, lost cursors, a full stream, large segments, logins and TLS. */
+/**
+ * Segments through JetStream: servers and receivers that are killed, lost cursors, a full stream,
+ * large segments, logins and TLS.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { FleetMachine } from "../../lib/fleet/machine/mod.ts";
@@ -292,7 +295,9 @@ Deno.test("machines and receivers leave a connection that has stalled", async ()
   await Deno.remove(dir, { recursive: true });
 });
 
-/** Passes connections on to a port of this machine. The ones that stall stay open, and pass on nothing more. */
+/**
+ * Passes connections on to a port of this machine. The ones that stall stay open, and pass on nothing more.
+ */
 class Relay implements AsyncDisposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #ends = new Set<Deno.Conn>();

@@ -1,4 +1,7 @@
-/** Segments of a later sbx: refused by a receiver of this one and kept by the machine, or waiting in the stream. */
+/**
+ * Segments of a later sbx: refused by a receiver of this one and kept by the
+ * machine, or waiting in the stream.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { openNats, parseNats, subjects } from "../../lib/fleet/nats.ts";
 import { readEnd } from "../../lib/fleet/receive/mod.ts";

@@ -158,7 +158,10 @@ async function sameFromViews(
   }
 }
 
-/** A statement as Grafana sends it: variables replaced by texts, which `percentencode` makes of letters, digits and -_.~% alone. */
+/**
+ * A statement as Grafana sends it: variables replaced by texts, which `percentencode` makes of
+ * letters, digits and -_.~% alone.
+ */
 function inGrafana(sql: string, value = ""): string {
   const encoded = encodeURIComponent(value).replace(
     /[!'()*]/g,

@@ -1,4 +1,7 @@
-/** Receivers that write tables besides their store: several on one folder, killed at any moment, every row once. */
+/**
+ * Receivers that write tables besides their store: several on one folder, killed
+ * at any moment, every row once.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { checkFleet, enrol, makeToken } from "../../lib/fleet/receive/mod.ts";
@@ -83,7 +86,10 @@ async function rowsIn(store: string): Promise<number> {
   }
 }
 
-/** Waits for what a process does by itself. The test has no limit of its own: a child that hangs is killed with the suite. */
+/**
+ * Waits for what a process does by itself. The test has no limit of its own: a child that
+ * hangs is killed with the suite.
+ */
 async function until(isDone: () => Promise<boolean>): Promise<void> {
   for (let turn = 0; turn < 600; turn++) {
     if (await isDone()) return;

@@ -1,4 +1,7 @@
-/** `sbx fleet simulate` with a signed bundle: verified, joined with what corp.toml of this machine says, over the fleet's past. */
+/**
+ * `sbx fleet simulate` with a signed bundle: verified, joined with what corp.toml of this
+ * machine says, over the fleet's past.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { packBundle } from "../../lib/fleet/bundle/mod.ts";

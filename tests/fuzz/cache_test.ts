@@ -1,4 +1,7 @@
-/** Documents of registries, archives of modules and records of the store: changed ones vouch for nothing else, and throw nothing. */
+/**
+ * Documents of registries, archives of modules and records of the store: changed ones vouch for
+ * nothing else, and throw nothing.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { ArtifactStore } from "../../lib/cache/mod.ts";

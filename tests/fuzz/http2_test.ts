@@ -1,6 +1,7 @@
 /**
- * Frames of HTTP/2 of a guest, valid and damaged, in any order and any pieces: each connection ends or goes on, no request
- * goes out that was not decided on, and what goes out is one request of HTTP/1.1 for each that was allowed.
+ * Frames of HTTP/2 of a guest, valid and damaged, in any order and any pieces: each connection ends
+ * or goes on, no request goes out that was not decided on, and what goes out is one request of
+ * HTTP/1.1 for each that was allowed.
  */
 import { assert, assertEquals } from "@std/assert";
 import * as h2 from "../../lib/network/http2/mod.ts";

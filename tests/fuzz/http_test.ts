@@ -1,6 +1,6 @@
 /**
- * Bytes that HTTP servers take for requests: those that tests/http found in all of them, and new ones on the two servers
- * that are there anyway. None passes a relay of other protocols.
+ * Bytes that HTTP servers take for requests: those that tests/http found in all of them, and new ones on the
+ * two servers that are there anyway. None passes a relay of other protocols.
  */
 import { assertEquals } from "@std/assert";
 import { sniff } from "../../lib/network/guest/sniff.ts";

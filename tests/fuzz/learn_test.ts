@@ -1,6 +1,6 @@
 /**
- * Any text that a guest puts into a recording makes a profile that parses, compiles, and matches exactly that text: or an
- * error that says which event no rule can name.
+ * Any text that a guest puts into a recording makes a profile that parses, compiles, and matches exactly that
+ * text: or an error that says which event no rule can name.
  */
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";

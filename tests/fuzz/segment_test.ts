@@ -1,4 +1,7 @@
-/** Segments of a hostile machine, whose signature is valid, and valid ones that were changed: refused with an error of ours. */
+/**
+ * Segments of a hostile machine, whose signature is valid, and valid ones that were changed:
+ * refused with an error of ours.
+ */
 import { zstdCompressSync } from "node:zlib";
 import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";

@@ -1,4 +1,6 @@
-/** Frames of WebSockets, valid and damaged, in any pieces; and secrets cut anywhere into frames and messages. */
+/**
+ * Frames of WebSockets, valid and damaged, in any pieces; and secrets cut anywhere into frames and messages.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { constants, deflateRawSync } from "node:zlib";

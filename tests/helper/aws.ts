@@ -1,4 +1,7 @@
-/** Clients and a server of Amazon's signatures that are not sbx's own: the independent judges of what it signs. */
+/**
+ * Clients and a server of Amazon's signatures that are not sbx's own: the
+ * independent judges of what it signs.
+ */
 import { createHash, createHmac } from "node:crypto";
 import { S3Client } from "@aws-sdk/client-s3";
 import { p256 } from "@noble/curves/nist.js";
@@ -131,7 +134,10 @@ interface ClientRequest {
   body?: Uint8Array | string | AsyncIterable<Uint8Array>;
 }
 
-/** Amazon's own client as a program of the guest; the bytes of its requests are written to the guest's connection. */
+/**
+ * Amazon's own client as a program of the guest; the bytes of its requests are
+ * written to the guest's connection.
+ */
 export function guestS3(
   net: TestNet,
   keys: { id: string; secret: string },

@@ -1,4 +1,7 @@
-/** Bodies in the chunks of S3, signed by Amazon's own library: as clients send them, and as the upstream has to receive them. */
+/**
+ * Bodies in the chunks of S3, signed by Amazon's own library: as clients send them, and as
+ * the upstream has to receive them.
+ */
 import { createHash } from "node:crypto";
 import { librarySigner } from "./aws.ts";
 

@@ -1,4 +1,6 @@
-/** Boots as the service makes them, from a corp.toml, a settings.toml and a profile in a folder of their own. */
+/**
+ * Boots as the service makes them, from a corp.toml, a settings.toml and a profile in a folder of their own.
+ */
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { join } from "node:path";
 import { installedName } from "../../lib/release/asset/mod.ts";

@@ -85,8 +85,8 @@ export class DesktopBrowser {
   }
 
   /**
-   * Waits until the shown ask takes answers. In the page: its clock counts from the frame in which it drew them, which may be
-   * later than the one in which a test found them.
+   * Waits until the shown ask takes answers. In the page: its clock counts from the frame in which it drew
+   * them, which may be later than the one in which a test found them.
    */
   async read(): Promise<void> {
     await this.page.evaluate(

@@ -130,7 +130,11 @@ export async function get(net: TestNet, url: string, fields: readonly string[] =
   }
 }
 
-/** An npm package whose version 1.0.0 is `content`. @param base path of its registry @returns the answer of that */
+/**
+ * An npm package whose version 1.0.0 is `content`.
+ * @param base path of its registry
+ * @returns the answer of that
+ */
 export function npmAnswer(name: string, content: string, base = ""): (url: URL) => Response {
   const tarball = `${base}/${name}/-/${name.replace(/^@[^/]+\//, "")}-1.0.0.tgz`;
   return ({ host, pathname }) => {

@@ -1,4 +1,7 @@
-/** A root file system with the programs of this machine and sbx's sources, and nothing else: no home, no network, no root. */
+/**
+ * A root file system with the programs of this machine and sbx's sources, and nothing
+ * else: no home, no network, no root.
+ */
 import { fromRoot } from "./repo.ts";
 import { runChild } from "./child.ts";
 import type { Ran } from "./sbx.ts";
@@ -25,7 +28,10 @@ exec chroot "$root" env -i PATH=/usr/bin:/bin:"$repo/bin" HOME=/nowhere \\
   setpriv --reuid=65534 --regid=65534 --clear-groups bash -c 'cd /given; "$@"' clean "$@"
 `;
 
-/** Runs a command as nobody in such a root. @param given folder with files that it may read, its current one */
+/**
+ * Runs a command as nobody in such a root.
+ * @param given folder with files that it may read, its current one
+ */
 export async function runInCleanRoot(given: string, command: readonly string[]): Promise<Ran> {
   const namespaces = ["--mount", "--net", "--pid", "--fork", "bash", "-c", SCRIPT, "clean"];
   const root = fromRoot("").replace(/\/$/, "");

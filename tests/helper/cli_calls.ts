@@ -3,8 +3,8 @@
  *
  *     deno run -A tests/helper/cli_calls.ts CALLS.json
  *
- * CALLS.json is an array of arrays, each a program and its arguments. Prints one JSON line a call: its exit code, and the
- * standard error. A call that has not ended after `LIMIT_MS` has the code -1.
+ * CALLS.json is an array of arrays, each a program and its arguments. Prints one JSON line a call: its exit
+ * code, and the standard error. A call that has not ended after `LIMIT_MS` has the code -1.
  */
 import { main as admin } from "../../cmd/admin/main.ts";
 import { main as sbx } from "../../cmd/sbx/main.ts";

@@ -1,7 +1,8 @@
 /**
- * The HTTP interface of ClickHouse in front of its real engine, chdb: `clickhouse_server.ts PORT DIR [USER PASSWORD]`. What a
- * client sends as `param_*` goes to the engine as it came, which reads it by the declared type, as a server does. One
- * statement at a time. A process of its own: chdb has one folder a process, and tests kill it.
+ * The HTTP interface of ClickHouse in front of its real engine, chdb:
+ * `clickhouse_server.ts PORT DIR [USER PASSWORD]`. What a client sends as `param_*` goes to the engine as it
+ * came, which reads it by the declared type, as a server does. One statement at a time. A process of its own:
+ * chdb has one folder a process, and tests kill it.
  */
 import { createRequire } from "node:module";
 import { enginesFolder, loadEngine } from "../../lib/fleet/engine.ts";

@@ -1,4 +1,6 @@
-/** Token endpoints of clouds on loopback, as the host reaches them through a proxy; jose judges what they get. */
+/**
+ * Token endpoints of clouds on loopback, as the host reaches them through a proxy; jose judges what they get.
+ */
 import { join } from "node:path";
 import { calculateJwkThumbprint, exportPKCS8, generateKeyPair, type JWTPayload, jwtVerify } from "jose";
 import { useHostNetwork } from "../../lib/base/proxy/mod.ts";

@@ -1,4 +1,7 @@
-/** A hostile guest behind the service's file routes, without a VM: its agent's code runs here, or its answers are a test's. */
+/**
+ * A hostile guest behind the service's file routes, without a VM: its agent's code runs
+ * here, or its answers are a test's.
+ */
 import { assertEquals } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";

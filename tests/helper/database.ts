@@ -1,4 +1,7 @@
-/** A guest's way to a database on loopback: the real proxy, a real broker, and a server whose TLS the host verifies. */
+/**
+ * A guest's way to a database on loopback: the real proxy, a real broker, and a
+ * server whose TLS the host verifies.
+ */
 import { join } from "node:path";
 import {
   CredentialBroker,

@@ -1,4 +1,7 @@
-/** A program for a guest, bundled: the clients of npm run statements, and print what each answers as a line of JSON. */
+/**
+ * A program for a guest, bundled: the clients of npm run statements, and print what
+ * each answers as a line of JSON.
+ */
 import mysql from "mysql2/promise.js";
 import pg from "pg";
 import { createClient } from "redis";

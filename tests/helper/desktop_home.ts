@@ -1,6 +1,6 @@
 /**
- * The desktop page in Chromium on the real service, its API and the gateway's own code, over a home with the VM `dev`. The VM's
- * process is served here: it has a real gate, record and queue of asks, and no machine.
+ * The desktop page in Chromium on the real service, its API and the gateway's own code, over a home with the
+ * VM `dev`. The VM's process is served here: it has a real gate, record and queue of asks, and no machine.
  */
 import { dirname, join } from "node:path";
 import { makeApp } from "../../cmd/service/app.ts";

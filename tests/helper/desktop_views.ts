@@ -20,7 +20,9 @@ export async function eachView(
 
 const VIEWS = [[1440, "light"], [1440, "dark"], [390, "light"], [390, "dark"]] as const;
 
-/** Checks the page as it is in both themes at 1440 and 390 px: no violation, nothing wider than the window. */
+/**
+ * Checks the page as it is in both themes at 1440 and 390 px: no violation, nothing wider than the window.
+ */
 export async function checkViews(desktop: DesktopBrowser, name: string): Promise<void> {
   const { page } = desktop;
   for (const [width, height] of [[1440, 900], [390, 844]]) {

@@ -1,4 +1,7 @@
-/** VMs of a home without machines, for the benchmark of the desktop page: records of many events, and one whose events come. */
+/**
+ * VMs of a home without machines, for the benchmark of the desktop page: records of many
+ * events, and one whose events come.
+ */
 import type { Home } from "../../lib/base/home/mod.ts";
 import { newEventId } from "../../lib/event/mod.ts";
 import { Ledger } from "../../lib/ledger/mod.ts";

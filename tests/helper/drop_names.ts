@@ -1,4 +1,7 @@
-/** Mounts a file system with the options of the arguments, has its names dropped, and prints how it is mounted before and after. */
+/**
+ * Mounts a file system with the options of the arguments, has its names dropped, and prints how
+ * it is mounted before and after.
+ */
 import { dropNames } from "../../ffi/libc/fresh.ts";
 
 const dir = Deno.makeTempDirSync();

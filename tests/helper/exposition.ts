@@ -1,4 +1,7 @@
-/** A strict parser of the text format of Prometheus, version 0.0.4: what promtool refuses or warns of is an error. */
+/**
+ * A strict parser of the text format of Prometheus, version 0.0.4: what promtool
+ * refuses or warns of is an error.
+ */
 import { assert } from "@std/assert";
 
 export interface Sample {

@@ -17,7 +17,9 @@ const VICTIMS: readonly Victim[] = [
   "virtiofsd",
   "vhost-device-vsock",
 ];
-/** Counts into a file that stays open, from 1 and without a gap; costs a guest less than a shell that sleeps. */
+/**
+ * Counts into a file that stays open, from 1 and without a gap; costs a guest less than a shell that sleeps.
+ */
 const COUNT = `import itertools, time
 with open("/workspace/count", "w", 1) as file:
   for n in itertools.count(1):
@@ -73,8 +75,9 @@ export class ForkFaults {
   }
 
   /**
-   * The source goes on, unless it was hit itself, and starts with its disk. The copy is not there, or it is whole. All
-   * records verify, and nothing is left. @returns both VMs as they were found
+   * The source goes on, unless it was hit itself, and starts with its disk. The copy is not there, or it is
+   * whole. All records verify, and nothing is left.
+   * @returns both VMs as they were found
    */
   async #check(victim: Victim, hit: number): Promise<string> {
     const found = await this.#atRest(VM);

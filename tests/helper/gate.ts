@@ -43,8 +43,8 @@ export function mcpResponse({ outcome }: GateEntry): NonNullable<McpEvent["respo
 }
 
 /**
- * A record in memory. An event that ends twice, that was blocked and ends, or that was never recorded is a problem, which
- * `entries` throws: the gate itself only logs what a recorder throws.
+ * A record in memory. An event that ends twice, that was blocked and ends, or that was never recorded is a
+ * problem, which `entries` throws: the gate itself only logs what a recorder throws.
  */
 export class MemoryRecorder implements Recorder {
   readonly #entries: GateEntry[] = [];

@@ -118,7 +118,11 @@ export class GrpcServer implements AsyncDisposable {
   }
 }
 
-/** Runs calls as a program of the guest. @param program Python that prints lines @param port 80: without TLS */
+/**
+ * Runs calls as a program of the guest.
+ * @param program Python that prints lines
+ * @param port 80: without TLS
+ */
 export async function grpcCalls(net: TestNet, program: string, port = 443): Promise<string[]> {
   const forward = net.forward(port);
   try {

@@ -1,6 +1,6 @@
 /**
- * The host's end of a guest's network, for tests of the guest's end. A test serves its TCP connections (port 5003), the
- * real DnsService answers its DNS queries (port 5007).
+ * The host's end of a guest's network, for tests of the guest's end. A test serves its TCP connections (port
+ * 5003), the real DnsService answers its DNS queries (port 5007).
  */
 import { FrameChannel } from "../../lib/base/wire/mod.ts";
 import type { DnsService } from "../../lib/network/dns/mod.ts";

@@ -96,13 +96,18 @@ export function everything(dir: string): Promise<string> {
   );
 }
 
-/** Takes a tip of a forged repository, as sbx pull does. @returns the code of the refusal; undefined if it was taken */
+/**
+ * Takes a tip of a forged repository, as sbx pull does.
+ * @returns the code of the refusal; undefined if it was taken
+ */
 export async function take(world: World, tip: string, bundle?: Uint8Array): Promise<string | undefined> {
   const bytes = bundle ?? await Forge.of(world).bundle(tip);
   return await takeFrom(world, new HostileGuest(tip, bytesOf(bytes)));
 }
 
-/** Takes what a guest sends. A refusal must leave the person's folder and the room beside the VM as they were. */
+/**
+ * Takes what a guest sends. A refusal must leave the person's folder and the room beside the VM as they were.
+ */
 export async function takeFrom(world: World, guest: Guest): Promise<string | undefined> {
   const before = await everything(world.person);
   const room = await sh(world.room, "find . -maxdepth 1 ! -name '.*lock' | sort");

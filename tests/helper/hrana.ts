@@ -1,7 +1,8 @@
 /**
- * A collecting server: the part of Hrana 2 over HTTP that a client of plain statements speaks (`POST /v2/pipeline` with
- * `execute` and `close`), in front of a database file. As a program it can be killed: `hrana.ts PORT FILE TOKEN [MS]`
- * prints its port once it listens, and a line for every statement that it begins.
+ * A collecting server: the part of Hrana 2 over HTTP that a client of plain statements speaks
+ * (`POST /v2/pipeline` with `execute` and `close`), in front of a database file. As a program it
+ * can be killed: `hrana.ts PORT FILE TOKEN [MS]` prints its port once it listens, and a line for
+ * every statement that it begins.
  */
 import { DatabaseSync, type SQLInputValue } from "node:sqlite";
 

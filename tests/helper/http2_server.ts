@@ -98,7 +98,10 @@ export class RawServer {
     return { fields: new HeaderDecoder().decode(Uint8Array.from(block)), flags: first.flags, frames };
   }
 
-  /** Waits until the session has handled every frame so far. @returns types of the frames that it sent before */
+  /**
+   * Waits until the session has handled every frame so far.
+   * @returns types of the frames that it sent before
+   */
   async settled(): Promise<number[]> {
     await this.send(h2.frame(h2.PING, 0, 0, new Uint8Array(8)));
     const types: number[] = [];

@@ -1,7 +1,9 @@
 /** An HTTP proxy on loopback that records what it is asked, and leads every request to one place. */
 
 export interface HttpProxyOptions {
-  /** port on loopback that every request is led to, or the one of a host; absent: the port that was asked for */
+  /**
+   * port on loopback that every request is led to, or the one of a host; absent: the port that was asked for
+   */
   to?: number | ((host: string) => number | undefined);
   /** `user:password` that it wants */
   user?: string;

@@ -1,6 +1,6 @@
 /**
- * Authorization servers of providers on loopback: `oidc-provider`, over TLS and under the published names, paths and shapes of a
- * provider's own client. Requests of the host reach them through a proxy.
+ * Authorization servers of providers on loopback: `oidc-provider`, over TLS and under the published names,
+ * paths and shapes of a provider's own client. Requests of the host reach them through a proxy.
  */
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -45,7 +45,10 @@ export interface TestProvider extends AsyncDisposable {
   overrides: string;
   /** fetch on the way of the host */
   fetch(url: string, init?: RequestInit): Promise<Response>;
-  /** follows the URL of a login as a browser does, to the page that it ends at. @returns status and URL of that page */
+  /**
+   * follows the URL of a login as a browser does, to the page that it ends at.
+   * @returns status and URL of that page
+   */
   browse(url: string): Promise<{ status: number; url: string }>;
 }
 

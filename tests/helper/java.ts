@@ -1,6 +1,6 @@
 /**
- * Java's stores with one certificate each, as keytool makes them: JKS, PKCS#12 as in JDKs since Java 18, PKCS#12 with a password,
- * and JKS with another password than the usual one. And a CA.
+ * Java's stores with one certificate each, as keytool makes them: JKS, PKCS#12 as in JDKs since Java 18,
+ * PKCS#12 with a password, and JKS with another password than the usual one. And a CA.
  */
 export const JAVA_STORES = {
   jks:

@@ -2,7 +2,9 @@
 import { join } from "node:path";
 import type { Sbx } from "./sbx.ts";
 
-/** What a kill hits: the service by its pid file, a VM's process by `sbx info`, others by their command line. */
+/**
+ * What a kill hits: the service by its pid file, a VM's process by `sbx info`, others by their command line.
+ */
 export type Victim = "service" | "sbx-process" | "qemu-system" | "virtiofsd" | "vhost-device-vsock";
 
 /** Time in `ms` until a VM's process has seen that a program of its machine was killed. */
@@ -22,7 +24,10 @@ export async function killAll(sbx: Sbx, vm: string, victim: Victim): Promise<num
   return pids.length;
 }
 
-/** Waits until a kill is seen: before, a VM without its workspace or its vsock counts as running, and runs programs. */
+/**
+ * Waits until a kill is seen: before, a VM without its workspace or its vsock counts
+ * as running, and runs programs.
+ */
 export async function untilNoticed(victim: Victim, hit: number): Promise<void> {
   if (hit > 0 && victim !== "service") await new Promise((resolve) => setTimeout(resolve, NOTICE_MS));
 }

@@ -10,7 +10,10 @@ export class MariaDbServer implements AsyncDisposable {
     this.#child = child;
   }
 
-  /** @param options.tls certificate and key; absent: without TLS @param options.settings lines of `[mariadbd]` */
+  /**
+   * @param options.tls certificate and key; absent: without TLS
+   * @param options.settings lines of `[mariadbd]`
+   */
   static async start(
     options: { tls?: { cert: string; key: string }; settings?: string[] } = {},
   ): Promise<MariaDbServer> {

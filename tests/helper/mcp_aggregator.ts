@@ -1,4 +1,6 @@
-/** An aggregator in this process, with pipes and the private wire, and time limits that tests can wait for. */
+/**
+ * An aggregator in this process, with pipes and the private wire, and time limits that tests can wait for.
+ */
 import { serveAggregator, type Timeouts } from "../../lib/mcp/aggregator/mod.ts";
 import type { AggregatorDefinition, RequestAnswerer, ServerNotice } from "../../lib/mcp/mod.ts";
 import {

@@ -1,4 +1,7 @@
-/** The guest's side of an endpoint, without a VM: a Unix socket in place of vsock, and the guest's own bridge before it. */
+/**
+ * The guest's side of an endpoint, without a VM: a Unix socket in place of vsock, and
+ * the guest's own bridge before it.
+ */
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/shared/transport"

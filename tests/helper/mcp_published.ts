@@ -1,6 +1,7 @@
 /**
- * Runs a published MCP server under this Deno: `mcp_published.ts everything streamableHttp`. Those that speak stdio only
- * are run behind a bridge: `mcp_published.ts bridge PORT memory` serves one session by Streamable HTTP.
+ * Runs a published MCP server under this Deno: `mcp_published.ts everything streamableHttp`.
+ * Those that speak stdio only are run behind a bridge: `mcp_published.ts bridge PORT memory`
+ * serves one session by Streamable HTTP.
  */
 // @ts-types="@modelcontextprotocol/sdk/client/stdio"
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";

@@ -1,4 +1,6 @@
-/** A stdio MCP server in this process: what it reads and writes are lines, as those of a program in a VM are. */
+/**
+ * A stdio MCP server in this process: what it reads and writes are lines, as those of a program in a VM are.
+ */
 import type { StdioProgram } from "../../lib/mcp/mod.ts";
 import type { Parsed } from "./json.ts";
 

@@ -1,4 +1,7 @@
-/** Debian's nats-server with JetStream, as a process that can be killed and started again on its port and folder. */
+/**
+ * Debian's nats-server with JetStream, as a process that can be killed and
+ * started again on its port and folder.
+ */
 import { fromRoot } from "./repo.ts";
 
 export class NatsServer implements AsyncDisposable {

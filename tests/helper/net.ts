@@ -1,4 +1,7 @@
-/** A guest's network for tests: the real proxy behind a Unix socket in place of vsock, and real upstreams on loopback. */
+/**
+ * A guest's network for tests: the real proxy behind a Unix socket in place of vsock,
+ * and real upstreams on loopback.
+ */
 import { join } from "node:path";
 import { openCa } from "../../lib/network/ca/mod.ts";
 import { CredentialBroker, CredentialStore, type Provider } from "../../lib/credential/mod.ts";

@@ -1,4 +1,7 @@
-/** A project of npm with a lock file, and the registry of its packages on loopback, which counts what it sends. */
+/**
+ * A project of npm with a lock file, and the registry of its packages on
+ * loopback, which counts what it sends.
+ */
 import { randomBytes } from "node:crypto";
 import { gzipSync } from "node:zlib";
 import { integrity } from "./cache.ts";

@@ -116,7 +116,9 @@ export async function writeBootableImage(dir: string, rootfs: string, layer: Tar
 }
 
 /** Debian's docker-registry on a free port of loopback, with the requests that it served. */
-/** A user of a registry, and its password; the hash is bcrypt's, which programs of this machine do not make. */
+/**
+ * A user of a registry, and its password; the hash is bcrypt's, which programs of this machine do not make.
+ */
 export const REGISTRY_LOGIN = {
   user: "me",
   password: "password-of-a-registry-01",

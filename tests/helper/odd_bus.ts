@@ -2,8 +2,9 @@
 import { join } from "node:path";
 
 /**
- * `silent` never answers, `closing` ends each connection, `garbage` sends bytes at once, `rejecting` refuses each login without
- * a reason, `mute` logs in and says no more, `broken` logs in and sends what is no message, `late` greets and says no more.
+ * `silent` never answers, `closing` ends each connection, `garbage` sends bytes at once, `rejecting` refuses
+ * each login without a reason, `mute` logs in and says no more, `broken` logs in and sends what is no
+ * message, `late` greets and says no more.
  */
 export const ODDITIES = ["silent", "closing", "garbage", "rejecting", "mute", "broken", "late"] as const;
 export type Oddity = typeof ODDITIES[number];

@@ -35,7 +35,10 @@ function withBytes(value: unknown): unknown {
   );
 }
 
-/** Fails if a request is not all of the schema: a field that it does not have is lost on the way through protobuf. */
+/**
+ * Fails if a request is not all of the schema: a field that it does not have is
+ * lost on the way through protobuf.
+ */
 export function assertOtlp(path: string, request: unknown): void {
   const type = REQUESTS[path];
   const value = withBytes(request);

@@ -1,4 +1,7 @@
-/** Random numbers that come out the same for the same seed (mulberry32): a fuzz test that fails can be run again. */
+/**
+ * Random numbers that come out the same for the same seed (mulberry32): a fuzz
+ * test that fails can be run again.
+ */
 export class Random {
   #state: number;
 

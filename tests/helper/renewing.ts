@@ -1,4 +1,7 @@
-/** A process that renews the login `claude` of a store, unless another one was faster. Arguments: store, proxy, CA file. */
+/**
+ * A process that renews the login `claude` of a store, unless another one was faster.
+ * Arguments: store, proxy, CA file.
+ */
 import { useHostNetwork } from "../../lib/base/proxy/mod.ts";
 import { CredentialStore, Subscriptions } from "../../lib/credential/mod.ts";
 

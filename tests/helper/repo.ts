@@ -37,7 +37,10 @@ interface LoadedModule {
   dependencies?: { code?: { specifier?: string }; isDynamic?: boolean }[];
 }
 
-/** Specifiers of the modules that are evaluated with a module: all but the ones that are imported while it runs. */
+/**
+ * Specifiers of the modules that are evaluated with a module: all but the ones
+ * that are imported while it runs.
+ */
 export async function loadedAtOnce(root: string): Promise<Set<string>> {
   const { roots, modules } = JSON.parse(await runDeno(["info", "--json", root])) as {
     roots: string[];

@@ -1,4 +1,7 @@
-/** Repositories for tests, and a guest that is a folder of this machine: its scripts run here, with git's own defaults. */
+/**
+ * Repositories for tests, and a guest that is a folder of this machine: its scripts run
+ * here, with git's own defaults.
+ */
 import { dirname, join } from "node:path";
 import { silent } from "../../lib/base/progress/mod.ts";
 import { bringIn, type BringOptions, type BroughtIn, type Guest, Work } from "../../lib/repo/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * The whole service and its API over a VM whose programs run on this machine: /workspace is a folder of the home. The VM's process
- * is served here, so that a test can be an agent that has a turn.
+ * The whole service and its API over a VM whose programs run on this machine: /workspace is a folder of the
+ * home. The VM's process is served here, so that a test can be an agent that has a turn.
  */
 import { dirname, join } from "node:path";
 import { makeApp } from "../../cmd/service/app.ts";
@@ -115,7 +115,10 @@ export class RepositoryVm implements AsyncDisposable {
 /** Exit code of a program that is not there. */
 const CANNOT_RUN = 126;
 
-/** Runs a program as the agent of a guest does, on this machine. @param workspace folder that is /workspace */
+/**
+ * Runs a program as the agent of a guest does, on this machine.
+ * @param workspace folder that is /workspace
+ */
 export async function runInGuest(argv: string[], workspace: string, caller: Caller): Promise<void> {
   const inHere = argv.map((word) => word.replace(/^\/workspace(?=\/|$)/, workspace));
   const { code, stdout, stderr } = await runChild(inHere[0], {

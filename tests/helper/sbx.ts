@@ -16,7 +16,10 @@ export interface Ran {
   stderr: string;
 }
 
-/** The assets that `make image` installed, where scripts/image.sh puts them, or those that the environment names. */
+/**
+ * The assets that `make image` installed, where scripts/image.sh puts them, or
+ * those that the environment names.
+ */
 function assetsDir(): string {
   const { env } = Deno;
   return env.get("SBX_TEST_ASSETS_DIR") ?? env.get("SBX_ASSETS_DIR") ??
@@ -143,7 +146,10 @@ export class Sbx {
     return Number(this.read(`run/${role}.pid`));
   }
 
-  /** Pids of this home's programs of one kind: their command line or their parent's names the home or a session of it. */
+  /**
+   * Pids of this home's programs of one kind: their command line or their parent's
+   * names the home or a session of it.
+   */
   async pids(program: string, session: string): Promise<number[]> {
     const found: number[] = [];
     for await (const { name } of Deno.readDir("/proc")) {
@@ -172,7 +178,10 @@ export class Sbx {
       .filter((name) => existsSync(join(sessions, name, "spare")));
   }
 
-  /** Stops what runs and removes the home; what a VM left that failed is shown, since nothing else of it remains. */
+  /**
+   * Stops what runs and removes the home; what a VM left that failed is shown,
+   * since nothing else of it remains.
+   */
   async dispose(): Promise<void> {
     showFailures(join(this.home, "sessions"));
     await this.cli("stop", "--all");
@@ -201,7 +210,10 @@ function showFailures(sessions: string): void {
   }
 }
 
-/** Tries until `check` is true, for at most `seconds`; a machine under load takes its time, and may stand still for some. */
+/**
+ * Tries until `check` is true, for at most `seconds`; a machine under load takes its
+ * time, and may stand still for some.
+ */
 export async function eventually(
   what: string,
   check: () => boolean | Promise<boolean>,

@@ -1,4 +1,6 @@
-/** Samples of secrets that scanners know, generated from the table of tests/unit/base/redact/secret_kinds.txt. */
+/**
+ * Samples of secrets that scanners know, generated from the table of tests/unit/base/redact/secret_kinds.txt.
+ */
 import type { Random } from "./random.ts";
 import { fromRoot } from "./repo.ts";
 

@@ -1,6 +1,6 @@
 /**
- * An interpreter of Sigma rules, slow and obvious, written from the Sigma specification 2.1: rules as plain data, log
- * records as plain data. It shares nothing with the compiler.
+ * An interpreter of Sigma rules, slow and obvious, written from the Sigma specification 2.1: rules as plain
+ * data, log records as plain data. It shares nothing with the compiler.
  */
 
 /** A log record by Sigma's field names; a field that is not there is undefined. */

@@ -1,4 +1,7 @@
-/** The guest's sbx-sign over a Unix socket in place of vsock: `sign_program.ts SOCKET SIGNERS ARGUMENTS`, as git calls it. */
+/**
+ * The guest's sbx-sign over a Unix socket in place of vsock:
+ * `sign_program.ts SOCKET SIGNERS ARGUMENTS`, as git calls it.
+ */
 import { ADVICE, partsOf } from "../../cmd/guest/sign/parts.ts";
 import { answer } from "../../cmd/guest/sign/program.ts";
 

@@ -1,4 +1,7 @@
-/** Makes snapshots until it is killed: `snapshot_program.ts STORE WORKSPACE`. Says `ready` before the first, and `made` after each. */
+/**
+ * Makes snapshots until it is killed: `snapshot_program.ts STORE WORKSPACE`. Says `ready` before
+ * the first, and `made` after each.
+ */
 import { SnapshotStore } from "../../lib/machine/snapshot/mod.ts";
 
 const [dir, workspace] = Deno.args;

@@ -1,4 +1,6 @@
-/** Debian's sshd on loopback with keys of its own, and a guest's way to it: the real proxy and the real ssh. */
+/**
+ * Debian's sshd on loopback with keys of its own, and a guest's way to it: the real proxy and the real ssh.
+ */
 import { join } from "node:path";
 import { userInfo } from "node:os";
 import type { NewCredential, SshTerms } from "../../lib/credential/mod.ts";

@@ -1,4 +1,7 @@
-/** The middle of some figures: what benchmarks report, because one slow run on a busy machine does not move it. */
+/**
+ * The middle of some figures: what benchmarks report, because one slow run on a
+ * busy machine does not move it.
+ */
 export function median(values: number[]): number {
   return values.toSorted((a, b) => a - b)[values.length >> 1];
 }

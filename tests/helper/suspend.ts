@@ -1,4 +1,7 @@
-/** Tests of VMs that are written to disk: where the host cannot do it, `make test` and `make test-large` run them in Debian trixie. */
+/**
+ * Tests of VMs that are written to disk: where the host cannot do it, `make test` and
+ * `make test-large` run them in Debian trixie.
+ */
 import { Qemu } from "../../lib/machine/vm/mod.ts";
 
 /** Registers a test for hosts that can suspend VMs; SBX_REQUIRE_SUSPEND claims that this one can. */

@@ -73,8 +73,9 @@ export class SuspendFaults {
   }
 
   /**
-   * The VM goes on with its memory, or starts with its disk: it never has a memory that is older than its disk. Its record
-   * verifies, and nothing is left. @returns the VM as it was found
+   * The VM goes on with its memory, or starts with its disk: it never has a memory that is older than its
+   * disk. Its record verifies, and nothing is left.
+   * @returns the VM as it was found
    */
   async #check(victim: Victim, hit: number, done: string): Promise<string> {
     const sbx = this.#sbx;

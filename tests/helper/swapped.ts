@@ -2,16 +2,17 @@
 import { limitChild } from "./child.ts";
 
 /**
- * Runs `work` while the folder `d` of `place` is swapped for a link to `outside`, and back, thousands of times a second. The
- * last swap has ended when it returns: one process makes them all, whereas the programs of a killed shell go on.
+ * Runs `work` while the folder `d` of `place` is swapped for a link to `outside`, and back, thousands of
+ * times a second. The last swap has ended when it returns: one process makes them all, whereas the
+ * programs of a killed shell go on.
  */
 export async function whileSwapped(
   place: string,
   outside: string,
   work: () => Promise<void>,
 ): Promise<void> {
-  // On a busy machine it begins late, so it says when. Where the code under test has made a folder `d` meanwhile, the one that
-  // stood aside goes elsewhere.
+  // On a busy machine it begins late, so it says when. Where the code under test has made a folder `d`
+  // meanwhile, the one that stood aside goes elsewhere.
   const script = `syswrite STDOUT, "begun";
   while (1) {
     rename "d", "e" or rename "e", "e" . $n++;

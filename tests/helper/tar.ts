@@ -1,4 +1,7 @@
-/** Tar archives for tests, with everything that a layer may contain, hostile or not. Texts have a character for each byte. */
+/**
+ * Tar archives for tests, with everything that a layer may contain, hostile or not. Texts
+ * have a character for each byte.
+ */
 import { Buffer } from "node:buffer";
 import { createHash } from "node:crypto";
 import { gzipSync } from "node:zlib";

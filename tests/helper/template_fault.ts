@@ -7,7 +7,9 @@ import { eventually, Sbx } from "./sbx.ts";
 
 /** Name of the VM that every moment starts. */
 const VM = "victim";
-/** Longest time in `ms` after which the program is killed: a template is made, or a VM has started, before. */
+/**
+ * Longest time in `ms` after which the program is killed: a template is made, or a VM has started, before.
+ */
 const MOMENTS_MS = { make: 20_000, start: 2500 };
 const VICTIMS = {
   make: ["service", "qemu-system"],

@@ -1,4 +1,6 @@
-/** A host for templates without QEMU: its machines are ready at once, and are written down as two small files. */
+/**
+ * A host for templates without QEMU: its machines are ready at once, and are written down as two small files.
+ */
 import { join } from "node:path";
 import { type Hypervisor, type Machine, type MachineSpec, TEMPLATE_READY } from "../../lib/machine/vm/mod.ts";
 

@@ -12,7 +12,10 @@ bin/sbx update --assets --manifest file:///src/main/.cache/image/manifest.json >
 TEST=$1 scripts/test.sh
 `;
 
-/** Runs a file of tests there, all of which must pass. Only root can enter another root file system. @returns its output */
+/**
+ * Runs a file of tests there, all of which must pass. Only root can enter another root file system.
+ * @returns its output
+ */
 export async function passesInTrixie(
   path: string,
   limitMs: number,

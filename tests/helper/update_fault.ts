@@ -27,7 +27,10 @@ export class UpdateFaults implements AsyncDisposable {
     return this.#publishers[0].home;
   }
 
-  /** One kill at a random moment of one updater or two, then everything that must hold. @returns what was done */
+  /**
+   * One kill at a random moment of one updater or two, then everything that must hold.
+   * @returns what was done
+   */
   async strike(random: Random): Promise<string> {
     const count = random.pick([1, 2] as const);
     const ms = random.below(MOMENT_MS);
@@ -65,7 +68,10 @@ export class UpdateFaults implements AsyncDisposable {
     }).spawn();
   }
 
-  /** The manifest is whole, its origin is its own, and its files are there with their hashes; the next update works. */
+  /**
+   * The manifest is whole, its origin is its own, and its files are there with their
+   * hashes; the next update works.
+   */
   async #check(): Promise<string> {
     const { assetsDir } = this.#home;
     const installed = await readInstalled(assetsDir).catch(() => undefined);

@@ -1,4 +1,7 @@
-/** A program for kills: installs one release after the other, without end. Arguments: the home, and their manifests. */
+/**
+ * A program for kills: installs one release after the other, without end. Arguments:
+ * the home, and their manifests.
+ */
 import { installAssets } from "../../lib/release/asset/mod.ts";
 import { home as findHome } from "../../lib/base/home/mod.ts";
 import { recordChange } from "../../lib/publish/update/mod.ts";

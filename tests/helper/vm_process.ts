@@ -2,7 +2,10 @@
 import { join } from "node:path";
 import { type Call, type Caller, CallServer } from "../../lib/session/ipc/mod.ts";
 
-/** Runs `work` with sockets of processes in a folder of their own. @param handle serves every call, by the socket's name */
+/**
+ * Runs `work` with sockets of processes in a folder of their own.
+ * @param handle serves every call, by the socket's name
+ */
 export async function withProcesses(
   names: string[],
   handle: (name: string, call: Call, caller: Caller) => Promise<void>,

@@ -1,4 +1,7 @@
-/** WebSockets through the proxy of a guest: clients and upstreams that are real, and ones that send exactly a test's bytes. */
+/**
+ * WebSockets through the proxy of a guest: clients and upstreams that are real, and ones
+ * that send exactly a test's bytes.
+ */
 import { createHash } from "node:crypto";
 import { closeQuietly } from "../../lib/base/wire/mod.ts";
 import type { TestNet } from "./net.ts";

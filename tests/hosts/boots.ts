@@ -1,4 +1,7 @@
-/** Starts of VMs on this host, one after another, as the user who runs it: `boots.ts COUNT` prints one JSON object. */
+/**
+ * Starts of VMs on this host, one after another, as the user who runs it:
+ * `boots.ts COUNT` prints one JSON object.
+ */
 import { join } from "node:path";
 import { findTools } from "../../lib/machine/vm/mod.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";

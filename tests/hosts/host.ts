@@ -33,7 +33,10 @@ export interface Host {
   user: "root" | "person";
 }
 
-/** Time limit in `ms` of the preparations, which download a file system and its packages at first, and of one start. */
+/**
+ * Time limit in `ms` of the preparations, which download a file system and its
+ * packages at first, and of one start.
+ */
 const PREPARATION_MS = 600_000;
 const START_MS = 60_000;
 
@@ -50,7 +53,10 @@ export SBX_TEST_ASSETS_DIR=$SBX_HOME/assets DENO_DIR=/src/main/.deno/cache
 ' "$count"
 `;
 
-/** Starts `count` VMs cold, as many from a template, and one as often from its memory. Entering a root file system is root's work. */
+/**
+ * Starts `count` VMs cold, as many from a template, and one as often from its memory. Entering a
+ * root file system is root's work.
+ */
 export async function reportOf({ suite, user }: Host, count: number): Promise<HostReport> {
   const args = [suite, "bash", "-euc", PREPARE_AND_BOOT, "boots", user, `${count}`];
   const limit = PREPARATION_MS + 3 * count * START_MS;

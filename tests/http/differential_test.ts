@@ -1,6 +1,6 @@
 /**
- * Bytes that an HTTP server takes for a request, and a relay of other protocols lets through: none. COUNT and SEED choose
- * others; `make test-http` installs the servers.
+ * Bytes that an HTTP server takes for a request, and a relay of other protocols lets through: none. COUNT and
+ * SEED choose others; `make test-http` installs the servers.
  */
 import { assertEquals } from "@std/assert";
 import { Random } from "../helper/random.ts";

@@ -1,6 +1,7 @@
 /**
- * HTTP servers of Debian on loopback, each in its most lenient configuration. Every one of them answers a request that
- * it takes with {@linkcode MARK}, whatever its path, and its method where the server has handlers.
+ * HTTP servers of Debian on loopback, each in its most lenient configuration. Every one of them
+ * answers a request that it takes with {@linkcode MARK}, whatever its path, and its method
+ * where the server has handlers.
  */
 import { dirname, join } from "node:path";
 

@@ -9,7 +9,10 @@ import { DEV, type Scenario, stagesOf, type World } from "./world.ts";
 
 /** Starts from a template. */
 const STARTS = 4;
-/** Size of a copied file, in `MB`, and number of files in a workspace. Each byte is hashed on both sides, in emulation. */
+/**
+ * Size of a copied file, in `MB`, and number of files in a workspace. Each byte is
+ * hashed on both sides, in emulation.
+ */
 const COPY_MB = 10, FILES = 1000;
 
 const RULES = `

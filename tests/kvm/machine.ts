@@ -1,6 +1,7 @@
 /**
- * A machine whose kernel has KVM, on a host without: QEMU emulates a processor of AMD with its virtualization. It
- * has a copy of the checkout at its own path, and shares a folder with the host; init.sh says what it does with both.
+ * A machine whose kernel has KVM, on a host without: QEMU emulates a processor of AMD with its
+ * virtualization. It has a copy of the checkout at its own path, and shares a folder with the host;
+ * init.sh says what it does with both.
  */
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
@@ -17,7 +18,10 @@ const MEMORY_MB = 6144;
 const ROOT_MS = 1_200_000, END_MS = 30_000;
 const START_SECONDS = 300;
 
-/** QEMU of the machine's own Debian, in a mount namespace; $1 is its root, and each line of folders is a source and a target. */
+/**
+ * QEMU of the machine's own Debian, in a mount namespace; $1 is its root, and each line of
+ * folders is a source and a target.
+ */
 const IN_ROOT = `
 root=$1 folders=$2
 shift 2
@@ -42,7 +46,9 @@ export class KvmMachine implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   #hasEnded = false;
 
-  /** @param folder shared with the machine; `out` has the output of its programs, and `console` its console */
+  /**
+   * @param folder shared with the machine; `out` has the output of its programs, and `console` its console
+   */
   private constructor(child: Deno.ChildProcess, readonly folder: string) {
     this.#child = child;
     child.status.then(() => this.#hasEnded = true);
@@ -138,7 +144,10 @@ async function sharedFolders(): Promise<Shared[]> {
   return [{ disk: "vdb", folder: clone }, ...isOutside ? [{ disk: "vdc", folder: tools }] : []];
 }
 
-/** Writes a folder to a file system in a file: each of its small files over 9p would take a millisecond or two. */
+/**
+ * Writes a folder to a file system in a file: each of its small files over 9p
+ * would take a millisecond or two.
+ */
 async function pack(folder: string, path: string): Promise<void> {
   const args = ["--quiet", "-x-1", "-T0", `--exclude-regex=${LEFT_OUT}`, path, folder];
   const { success, stderr } = await runChild("mkfs.erofs", { args });

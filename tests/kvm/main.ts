@@ -1,6 +1,6 @@
 /**
- * Runs sbx under KVM in a machine that QEMU emulates: `main.ts [PATTERN]`. Prints each scenario as it ends, and at the end
- * "N passed, N failed"; logs of a run in which one failed stay in .cache/kvm-logs.
+ * Runs sbx under KVM in a machine that QEMU emulates: `main.ts [PATTERN]`. Prints each scenario as it ends,
+ * and at the end "N passed, N failed"; logs of a run in which one failed stay in .cache/kvm-logs.
  */
 import { join } from "node:path";
 import { fromRoot } from "../helper/repo.ts";

@@ -12,7 +12,9 @@ import {
 import { exists } from "../helper/exists.ts";
 import type { Scenario, World } from "./world.ts";
 
-/** Limits of a trial in `ms`: of the product, of one that is not waited for, and of a guest that does nothing. */
+/**
+ * Limits of a trial in `ms`: of the product, of one that is not waited for, and of a guest that does nothing.
+ */
 const PATIENT = { boot: timeLimit(30_000), still: timeLimit(8000), interval: 250 };
 const HASTY = { ...PATIENT, boot: 1000 };
 const STILL = { ...PATIENT, still: 3000 };

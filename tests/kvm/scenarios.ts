@@ -1,6 +1,7 @@
 /**
- * Runs the scenarios inside the machine with KVM, one after another: `scenarios.ts RESULTS [PATTERN]` appends one JSON object for
- * each to the file RESULTS. A failed one is run once more, and does not keep the next ones from running.
+ * Runs the scenarios inside the machine with KVM, one after another: `scenarios.ts RESULTS [PATTERN]`
+ * appends one JSON object for each to the file RESULTS. A failed one is run once more, and does not
+ * keep the next ones from running.
  */
 import { appendLine } from "./results.ts";
 import { LIFE } from "./life.ts";
@@ -24,7 +25,10 @@ try {
 // One that was not over in time may still wait for something.
 Deno.exit(0);
 
-/** Runs a scenario, and once more where it fails: guests die now and then in an emulated processor, also of a bare QEMU. */
+/**
+ * Runs a scenario, and once more where it fails: guests die now and then in an emulated
+ * processor, also of a bare QEMU.
+ */
 async function outcomeOf(scenario: Scenario): Promise<Outcome> {
   const first = await tryOnce(scenario);
   if (first.ok) return first;

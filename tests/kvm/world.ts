@@ -55,7 +55,9 @@ export class World {
     return join(this.assets, name);
   }
 
-  /** A request through the gateway, which must succeed: a command of the CLI takes seconds in this machine. */
+  /**
+   * A request through the gateway, which must succeed: a command of the CLI takes seconds in this machine.
+   */
   async api(method: string, path: string, json?: unknown): Promise<Parsed> {
     const { status, body } = await this.sbx.api(method, path, json);
     if (status !== 200) throw new Error(`${method} ${path} → ${status}: ${JSON.stringify(body)}`);
@@ -124,7 +126,10 @@ export class World {
     return info;
   }
 
-  /** Requires a guest with the processors, clock and features of one under KVM. @returns how far its clock is off, in `s` */
+  /**
+   * Requires a guest with the processors, clock and features of one under KVM.
+   * @returns how far its clock is off, in `s`
+   */
   async requireGuest(name: string): Promise<number> {
     const before = Date.now() / 1000;
     const said = await this.sh(

@@ -1,4 +1,7 @@
-/** Three services with real VMs and one receiver, which is killed in between: every row arrives, and questions have their answers. */
+/**
+ * Three services with real VMs and one receiver, which is killed in between: every row arrives,
+ * and questions have their answers.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

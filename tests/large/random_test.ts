@@ -1,4 +1,7 @@
-/** A hundred VMs (`VMS`) from one template draw different random numbers: `make test-large`. Not part of `make test`. */
+/**
+ * A hundred VMs (`VMS`) from one template draw different random numbers:
+ * `make test-large`. Not part of `make test`.
+ */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { Sbx } from "../helper/sbx.ts";

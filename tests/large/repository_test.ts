@@ -1,4 +1,7 @@
-/** A repository with a pack of 300 MB (`MB`) through a real VM and back: `make test-large`. Not part of `make test`. */
+/**
+ * A repository with a pack of 300 MB (`MB`) through a real VM and back:
+ * `make test-large`. Not part of `make test`.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { git, sh } from "../helper/repository.ts";

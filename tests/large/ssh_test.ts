@@ -1,4 +1,7 @@
-/** The CLI with the sbx of another machine through a real OpenSSH server, which is unpacked for that and not installed. */
+/**
+ * The CLI with the sbx of another machine through a real OpenSSH server, which is
+ * unpacked for that and not installed.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";

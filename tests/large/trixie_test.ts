@@ -1,4 +1,7 @@
-/** VMs that are suspended and forked, in Debian trixie: what `make test` has no time for. It has the first of them. */
+/**
+ * VMs that are suspended and forked, in Debian trixie: what `make test` has no time
+ * for. It has the first of them.
+ */
 import { passesInTrixie } from "../helper/trixie.ts";
 
 const LIMIT_MS = 900_000;

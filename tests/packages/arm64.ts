@@ -7,7 +7,9 @@ import { sh } from "./build.ts";
 /** e_machine of AArch64, at byte 18 of an ELF file. */
 const AARCH64 = 183;
 
-/** Builds the package as `make deb ARCH=arm64` does, and requires that everything native in it is for arm64. */
+/**
+ * Builds the package as `make deb ARCH=arm64` does, and requires that everything native in it is for arm64.
+ */
 export async function requireArm64Layout(dir: string): Promise<void> {
   await Deno.mkdir(dir);
   const program = join(dir, "program");

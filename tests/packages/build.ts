@@ -1,4 +1,7 @@
-/** Packages of two versions, a company's packages, and an apt repository, all made by the commands that users have. */
+/**
+ * Packages of two versions, a company's packages, and an apt repository, all made
+ * by the commands that users have.
+ */
 import { assertEquals } from "@std/assert";
 import { basename, join } from "node:path";
 import { blake3 } from "../../lib/base/hash/mod.ts";

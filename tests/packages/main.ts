@@ -1,6 +1,6 @@
 /**
- * `make test-packages`: packages of two versions, made here, through their whole life in clean Debians, and what proves them.
- * As root: it enters other root file systems.
+ * `make test-packages`: packages of two versions, made here, through their whole life in clean Debians, and
+ * what proves them. As root: it enters other root file systems.
  */
 import { join } from "node:path";
 import { requireArm64Layout } from "./arm64.ts";

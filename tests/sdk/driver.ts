@@ -1,4 +1,6 @@
-/** The SDKs as child processes that take the same calls, so that one list of cases runs through all of them. */
+/**
+ * The SDKs as child processes that take the same calls, so that one list of cases runs through all of them.
+ */
 import { limitChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 import type { Parsed } from "../helper/json.ts";

@@ -1,4 +1,7 @@
-/** E2B's own client, unmodified, against sbx e2b and a real VM: one sandbox takes every case of e2b_client.mjs. */
+/**
+ * E2B's own client, unmodified, against sbx e2b and a real VM: one sandbox
+ * takes every case of e2b_client.mjs.
+ */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { limitChild, runChild } from "../helper/child.ts";

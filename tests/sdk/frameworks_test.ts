@@ -1,6 +1,7 @@
 /**
- * The examples for the Vercel AI SDK and OpenAI's Agents SDK, from npm: an agent writes, reads and runs in a VM whose programs run on
- * this machine. Only the model is a stand-in: it asks for the next tool, and ends with the results that it got.
+ * The examples for the Vercel AI SDK and OpenAI's Agents SDK, from npm: an agent writes, reads and runs in
+ * a VM whose programs run on this machine. Only the model is a stand-in: it asks for the next tool, and
+ * ends with the results that it got.
  */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Both SDKs against a hostile server and careless callers: nothing is injected, sent elsewhere, or shown. Needs no sbx. */
+/**
+ * Both SDKs against a hostile server and careless callers: nothing is injected, sent
+ * elsewhere, or shown. Needs no sbx.
+ */
 import { assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { Driver, type Language, LANGUAGES, SdkError } from "./driver.ts";
 

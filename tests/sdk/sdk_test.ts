@@ -1,6 +1,6 @@
 /**
- * Both SDKs against a real service and a real VM: one list of cases for Node, Deno, Bun, and Python with and without asyncio.
- * tests/e2e/vm_test.ts has the API's own.
+ * Both SDKs against a real service and a real VM: one list of cases for Node, Deno, Bun, and Python with and
+ * without asyncio. tests/e2e/vm_test.ts has the API's own.
  */
 import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

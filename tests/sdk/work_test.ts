@@ -1,6 +1,6 @@
 /**
- * Both SDKs by the whole service over a VM whose programs run on this machine: programs, files, snapshots, and a repository that
- * is brought in and comes back as a patch. sdk_test.ts has a real VM.
+ * Both SDKs by the whole service over a VM whose programs run on this machine: programs, files, snapshots,
+ * and a repository that is brought in and comes back as a patch. sdk_test.ts has a real VM.
  */
 import { assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Connections between a guest's vsock and the host's Unix sockets. The machine is paused, and the test takes the guest's part: it
- * connects to the sockets of vhost-device-vsock.
+ * Connections between a guest's vsock and the host's Unix sockets. The machine is paused, and the test takes
+ * the guest's part: it connects to the sockets of vhost-device-vsock.
  */
 import { assert, assertEquals } from "@std/assert";
 import { refused, until, World } from "./world.ts";

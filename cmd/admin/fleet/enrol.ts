@@ -137,7 +137,10 @@ async function homesOf(args: Arguments): Promise<HomeOfUser[]> {
   }));
 }
 
-/** Certifies each home that has a key, at the receiver first. One that is refused keeps none of the others out. */
+/**
+ * Certifies each home that has a key, at the receiver first. One that is
+ * refused keeps none of the others out.
+ */
 async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
   const key = await ensureMachineKey(receiver.corpPath);
   const enrolment = await readEnrolment(receiver.corpPath);
@@ -151,7 +154,8 @@ async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
       note(`${dir}: its key cannot be read; it is left out`);
       continue;
     }
-    // The lag that corp allows begins with a home's first certificate: a timer that made another would end it each time.
+    // The lag that corp allows begins with a home's first certificate: a timer that made
+    // another would end it each time.
     const before = enrolment && await readHome(receiver.corpPath, enrolment, home.id);
     const certificate = before?.envelope ?? await makeHomeCertificate(key, home, user.name);
     try {
@@ -176,7 +180,10 @@ interface OpenReceiver {
   enrolHome(request: unknown): Promise<unknown>;
 }
 
-/** The receiver of `--at` or corp.toml, reached with corp's proxy and certificate authorities. @throws {SbxError} `fleet.url.…` */
+/**
+ * The receiver of `--at` or corp.toml, reached with corp's proxy and certificate authorities.
+ * @throws {SbxError} `fleet.url.…`
+ */
 async function openReceiver(args: Arguments): Promise<OpenReceiver> {
   const { state, path: corpPath } = await useNetworkOf(home());
   const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};

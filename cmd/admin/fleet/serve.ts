@@ -187,7 +187,10 @@ export const fleetServe: Command = {
   },
 };
 
-/** Opens the loader of the ClickHouse server that the options name; undefined without one. @throws {SbxError} `fleet.url.invalid` */
+/**
+ * Opens the loader of the ClickHouse server that the options name; undefined without one.
+ * @throws {SbxError} `fleet.url.invalid`
+ */
 async function openLoader(
   args: Arguments,
 ): Promise<((dir: string, signal: AbortSignal) => Promise<void>) | undefined> {

@@ -13,8 +13,8 @@ export class ApiError extends Error {
 /**
  * Sends a request; its answer has a 2xx status.
  *
- * @throws {ApiError} the error of the API; `offline`; `stranger`: another program has the gateway's port, and was sent
- * nothing
+ * @throws {ApiError} the error of the API; `offline`; `stranger`: another program has the
+ * gateway's port, and was sent nothing
  */
 export async function send(method: string, path: string, json?: unknown, body?: BodyInit): Promise<Response> {
   // A body may be a key that a person typed: the last proof is not enough.
@@ -70,7 +70,10 @@ export async function openSocket(path: string): Promise<WebSocket> {
   return new WebSocket(`ws://${location.host}${path}`, `sbx.desktop.${sessionKey()}`);
 }
 
-/** Loads a part of the page, whose code comes from the gateway too. @throws {ApiError} `offline`, `stranger` */
+/**
+ * Loads a part of the page, whose code comes from the gateway too.
+ * @throws {ApiError} `offline`, `stranger`
+ */
 export async function loadPart<T>(load: () => Promise<T>): Promise<T> {
   await requireGateway();
   return await load();

@@ -1,8 +1,9 @@
 /** Sign-in of this browser, and proof of the gateway (docs/design/contracts/02-http.md §2, "Desktop"). */
 
 /**
- * Places of the session's key and of the gateway's public key in the storage of this origin. Its host is of one run of the
- * gateway: a program that has the port afterwards may read them, and no other gateway takes them.
+ * Places of the session's key and of the gateway's public key in the storage of this origin.
+ * Its host is of one run of the gateway: a program that has the port afterwards may read them,
+ * and no other gateway takes them.
  */
 const KEY = "sbx-key", GATEWAY_KEY = "sbx-gateway-key";
 
@@ -58,8 +59,8 @@ export class StrangerError extends Error {}
 let proof: Promise<void> | undefined;
 
 /**
- * Proves the gateway, once for all requests until {@linkcode forgetProof}. Nothing secret may be sent before it resolves,
- * and no code be loaded.
+ * Proves the gateway, once for all requests until {@linkcode forgetProof}. Nothing secret may be sent before
+ * it resolves, and no code be loaded.
  *
  * @throws {StrangerError}
  * @throws {TypeError} nothing answers

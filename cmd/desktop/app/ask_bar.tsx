@@ -11,7 +11,10 @@ import { text } from "../text/en.ts";
 import { nameOf, placeOf } from "./notify.tsx";
 import { route } from "./route.ts";
 
-/** One ask at a time, the same until it is over; on a VM's page one of that VM first. The others are behind a number. */
+/**
+ * One ask at a time, the same until it is over; on a VM's page one of that VM first.
+ * The others are behind a number.
+ */
 export function AskBar() {
   const shown = useSignal<string | undefined>(undefined);
   const [page, subject] = route.value;

@@ -8,8 +8,9 @@ import { query, setQuery } from "../app/route.ts";
 import { type Signal, useSignal, useSignalEffect } from "@preact/signals";
 
 /**
- * A table with its name and its head; the first cell of a row is its head. Where it scrolls, the keyboard reaches it. In a narrow
- * window each row is a card, whose cells have the names of their columns from the style.
+ * A table with its name and its head; the first cell of a row is its head. Where it scrolls,
+ * the keyboard reaches it. In a narrow window each row is a card, whose cells have the names
+ * of their columns from the style.
  */
 export function Table(
   { label, head, children }: {
@@ -57,7 +58,10 @@ export function Table(
   );
 }
 
-/** A modal dialog, which keeps the focus. Escape closes it; a draft in it is kept until its author says otherwise. */
+/**
+ * A modal dialog, which keeps the focus. Escape closes it; a draft in it is kept
+ * until its author says otherwise.
+ */
 export function Dialog(
   { title, onClose, children }: { title: string; onClose: () => void; children: ComponentChildren },
 ) {
@@ -106,7 +110,11 @@ export function Dialog(
   );
 }
 
-/** A question before an action that cannot be taken lightly. @param children the loss, in words @param label of the action */
+/**
+ * A question before an action that cannot be taken lightly.
+ * @param children the loss, in words
+ * @param label of the action
+ */
 export function ConfirmDialog(
   { title, label, children, onClose, onConfirm }: {
     title: string;

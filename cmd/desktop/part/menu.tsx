@@ -8,7 +8,10 @@ export interface MenuItem {
   onChoose: () => unknown;
 }
 
-/** A button with a list of actions below it. Arrow keys move in it; Escape, a choice and a click elsewhere close it. */
+/**
+ * A button with a list of actions below it. Arrow keys move in it; Escape, a choice
+ * and a click elsewhere close it.
+ */
 export function Menu({ label, items, children, isDisabled }: {
   /** name of the button */
   label: string;

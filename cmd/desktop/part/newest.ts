@@ -1,4 +1,7 @@
-/** The newest session that has something to try a draft on: one without events would make every draft look right. */
+/**
+ * The newest session that has something to try a draft on: one without events
+ * would make every draft look right.
+ */
 import { api } from "../api/routes.ts";
 
 /** Most sessions that are looked into. */

@@ -58,8 +58,8 @@ export function textOf(error: unknown): string {
 }
 
 /**
- * The answer of `read`: absent until there is one; read again when `keys` change, by `reload`, and when the service is back after an
- * outage.
+ * The answer of `read`: absent until there is one; read again when `keys` change, by `reload`, and when the
+ * service is back after an outage.
  */
 export function useLoaded<T>(read: () => Promise<T>, keys: unknown[] = []): {
   value: Signal<T | undefined>;

@@ -1,4 +1,6 @@
-/** Tasks of the service, which pages follow while they are shown: images that are built, agents that start. */
+/**
+ * Tasks of the service, which pages follow while they are shown: images that are built, agents that start.
+ */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type Task } from "../api/routes.ts";

@@ -12,9 +12,14 @@ import type { TraceFormat, TraceRecord } from "./record.ts";
 
 /** Places in the kernel's `struct dentry` (since Linux 2.6.38): its parent, and the pointer to its name. */
 const PARENT = 24, NAME = 40;
-/** Names that are read from the entry, and from that far above it: an expression has 63 characters at most. */
+/**
+ * Names that are read from the entry, and from that far above it: an expression has 63 characters at most.
+ */
 const NAMES = 8, NAMES_ABOVE = 7;
-/** Most names of a record: as many of the longest fit into a page of the trace, and a record that does not is lost. */
+/**
+ * Most names of a record: as many of the longest fit into a page of the trace, and
+ * a record that does not is lost.
+ */
 export const NAMES_MAX = NAMES + NAMES_ABOVE;
 
 /** Flags of `struct file` and of `struct iattr`. */

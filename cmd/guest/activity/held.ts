@@ -37,7 +37,10 @@ interface Answered {
   call: string;
   /** of a file that may run: its interpreter, which is opened next */
   interpreter?: string;
-  /** the loader of a program that may run follows, once: after a call that failed, a loader is a program of its own */
+  /**
+   * the loader of a program that may run follows, once: after a call that failed, a
+   * loader is a program of its own
+   */
   hasLoader?: boolean;
   /** a file that may not run, and the time of the refusal */
   refused?: { file?: string; at: number };
@@ -257,7 +260,10 @@ function isLoader(file: string | undefined): boolean {
   return file !== undefined && LOADERS.some((path) => identityOf(path) === file);
 }
 
-/** True for an open program that the kernel may open a loader for: a script has an interpreter, of which that is true. */
+/**
+ * True for an open program that the kernel may open a loader for: a script has an
+ * interpreter, of which that is true.
+ */
 function mayHaveLoader(fd: number): boolean {
   const size = readHead(fd, head);
   return size >= ELF.length && ELF.every((byte, at) => head[at] === byte);

@@ -14,7 +14,9 @@ import { type Held, HeldFiles, HeldPrograms, type Permission } from "./held.ts";
 const ACCESSES = ["exec", "open"] as const;
 /** Longest time between two searches for mounts in other namespaces, in `ms`. */
 const MOUNTS_MS = 1000;
-/** Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3). */
+/**
+ * Refuses memory that can be executed without a file system, which the kernel does not ask about (Linux 6.3).
+ */
 const MEMFD = "/proc/sys/vm/memfd_noexec";
 
 interface Keeper {

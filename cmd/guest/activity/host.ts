@@ -112,7 +112,10 @@ export class Reports {
     this.#host.resolve();
   }
 
-  /** Sends what waits. Where that fails it waits for the next host, who may get something twice, but misses nothing. */
+  /**
+   * Sends what waits. Where that fails it waits for the next host, who may get
+   * something twice, but misses nothing.
+   */
   async flush(): Promise<void> {
     while (this.#waiting.length > 0) {
       const conn = this.#conn;

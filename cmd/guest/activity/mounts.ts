@@ -120,7 +120,9 @@ export class Places {
     return this.#places.some(({ mount, isLayer }) => isLayer && mount.device === device);
   }
 
-  /** True for an overlay that programs of the guest have made: it may show files of these under other names. */
+  /**
+   * True for an overlay that programs of the guest have made: it may show files of these under other names.
+   */
   hides({ type, device }: Mount): boolean {
     return type === "overlay" && !this.#places.some(({ mount }) => mount.device === device);
   }

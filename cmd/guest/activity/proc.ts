@@ -138,7 +138,9 @@ function callOf(thread: number): string {
   throw new Error("the thread does not stand still");
 }
 
-/** The call in which a thread stands still. Another thread of its process can change the arguments meanwhile. */
+/**
+ * The call in which a thread stands still. Another thread of its process can change the arguments meanwhile.
+ */
 export class ThreadCall {
   readonly #thread: number;
   readonly #number: number;
@@ -228,7 +230,10 @@ export class ThreadCall {
     return found;
   }
 
-  /** A text up to its NUL; not whole where it is longer, or its memory cannot be read, which may be a device's. */
+  /**
+   * A text up to its NUL; not whole where it is longer, or its memory cannot be
+   * read, which may be a device's.
+   */
   #text(at: bigint, max: number): { text: string; isWhole: boolean } {
     let text = "", end = -1;
     for (let length = 0, size = 1; length <= max && end < 0 && size > 0; length += size) {

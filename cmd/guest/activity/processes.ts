@@ -12,7 +12,9 @@ export type ProcessEvent = Exclude<TraceEvent, "listen">;
 const REMEMBERED_MAX = 65_536;
 /** Most threads that are remembered after their end. */
 const ENDED_MAX = 1024;
-/** Most steps up to the parent that runs a program: pids are used again, and stale links could make a circle. */
+/**
+ * Most steps up to the parent that runs a program: pids are used again, and stale links could make a circle.
+ */
 const STEPS_MAX = 64;
 
 type Report = Extract<ActivityFrame, { t: "Exec" | "Exit" }>;
@@ -154,7 +156,9 @@ export class Processes {
     });
   }
 
-  /** Nearest ancestor that runs a program of its own: shells fork copies of themselves, and threads fork too. */
+  /**
+   * Nearest ancestor that runs a program of its own: shells fork copies of themselves, and threads fork too.
+   */
   #parentOf({ ppid }: Task): number {
     for (let pid = ppid, steps = 0; steps < STEPS_MAX; steps++) {
       const task = this.#tasks.get(pid);

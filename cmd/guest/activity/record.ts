@@ -1,6 +1,6 @@
 /**
- * Records of the kernel's trace: the pages of its buffer, as `trace_pipe_raw` gives them (Linux: kernel/trace/ring_buffer.c),
- * and the fields of each kind of record.
+ * Records of the kernel's trace: the pages of its buffer, as `trace_pipe_raw` gives them (Linux:
+ * kernel/trace/ring_buffer.c), and the fields of each kind of record.
  */
 
 /** Types of entries that are not records. */
@@ -30,8 +30,8 @@ interface TracePage {
 }
 
 /**
- * Reads a page in its binary form. The text of `trace_pipe` is not safe: an argument with a line break can hold a line
- * that looks like a record of another process.
+ * Reads a page in its binary form. The text of `trace_pipe` is not safe: an argument with a line break can
+ * hold a line that looks like a record of another process.
  */
 export function readPage(bytes: Uint8Array): TracePage {
   const page = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

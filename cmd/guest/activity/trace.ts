@@ -197,7 +197,9 @@ function byTime(a: TraceRecord, b: TraceRecord): number {
   return a.time < b.time ? -1 : a.time > b.time ? 1 : 0;
 }
 
-/** Adds probes, unless they are there: this program may have been started again. Several may have one name. */
+/**
+ * Adds probes, unless they are there: this program may have been started again. Several may have one name.
+ */
 function addProbes(probes: readonly string[]): void {
   const nameOf = (probe: string) => probe.slice(2, probe.indexOf(" "));
   const missing = probes.filter((probe) => !exists(`${TRACING}/events/${nameOf(probe)}`));
@@ -256,7 +258,10 @@ export function exists(path: string): boolean {
   }
 }
 
-/** Parameter of the kernel of an emulated guest, whose other processors init has brought online (lib/machine/vm/command.ts). */
+/**
+ * Parameter of the kernel of an emulated guest, whose other processors init has brought
+ * online (lib/machine/vm/command.ts).
+ */
 const EMULATED = "maxcpus=1";
 const PROCESSORS = "/sys/devices/system/cpu";
 

@@ -1,8 +1,8 @@
 /**
  * sbx-container: makes containers trust the host's CA, just before an OCI runtime starts them.
  *
- * lib/publish/image/docker.ts runs it, for programs that join a container too. It changes the runtime's files and mounts, and
- * never a layer of an image.
+ * lib/publish/image/docker.ts runs it, for programs that join a container too. It changes the runtime's files
+ * and mounts, and never a layer of an image.
  *
  * Usage: sbx-container create BUNDLE | exec PROCESS
  */

@@ -13,7 +13,9 @@ import {
 
 /** Folder of a lower layer for each container. */
 const LAYERS = "/run/sbx/containers";
-/** Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted. */
+/**
+ * Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted.
+ */
 const UNUSED_MS = 60_000;
 /** Longest options of mount(2), in `bytes`. */
 const OPTIONS_MAX = 4000;
@@ -74,8 +76,9 @@ function writeOver(path: string, content: unknown): void {
 }
 
 /**
- * Puts a layer with the image's bundles and Java's stores, with the CA, below the files that the container writes: programs that read no
- * variable trust the CA, and a program that replaces a bundle, such as update-ca-certificates, replaces the image's own.
+ * Puts a layer with the image's bundles and Java's stores, with the CA, below the files that the container
+ * writes: programs that read no variable trust the CA, and a program that replaces a bundle, such as
+ * update-ca-certificates, replaces the image's own.
  */
 async function addLayer(root: string, ca: string, javaHome?: string): Promise<void> {
   const place = Deno.realPathSync(root);
@@ -97,8 +100,9 @@ async function addLayer(root: string, ca: string, javaHome?: string): Promise<vo
 }
 
 /**
- * Mounts an overlay whose container has not run yet. podman has volatile ones for containers of `run --rm`: the kernel leaves a mark that
- * forbids another mount, until it is removed (Documentation/filesystems/overlayfs.rst, "Volatile mount").
+ * Mounts an overlay whose container has not run yet. podman has volatile ones for containers of `run --rm`:
+ * the kernel leaves a mark that forbids another mount, until it is removed
+ * (Documentation/filesystems/overlayfs.rst, "Volatile mount").
  */
 function mountAgain(place: string, options: string): void {
   const mark = volatileMark(options);
@@ -106,7 +110,10 @@ function mountAgain(place: string, options: string): void {
   mount("overlay", place, options);
 }
 
-/** Where the kernel has its mark if an overlay is volatile, which kernels write as `volatile` and as `fsync=volatile`. */
+/**
+ * Where the kernel has its mark if an overlay is volatile, which kernels write as
+ * `volatile` and as `fsync=volatile`.
+ */
 export function volatileMark(options: string): string | undefined {
   const work = /(?:^|,)workdir=([^,]+)/.exec(options)?.[1];
   return work?.startsWith("/") ? `${work}/work/incompat/volatile` : undefined;
@@ -154,7 +161,10 @@ function removeUnused(mounts: string): void {
   }
 }
 
-/** Options of the overlay that is mounted last at a place; `undefined` for another file system, or where they are not whole. */
+/**
+ * Options of the overlay that is mounted last at a place; `undefined` for another file
+ * system, or where they are not whole.
+ */
 export function overlayAt(place: string, mountinfo: string): string | undefined {
   const { type, options } = mountsOf(mountinfo).findLast(({ point }) => point === place) ?? {};
   if (type !== "overlay" || options === undefined) return undefined;
@@ -165,12 +175,16 @@ export function overlayAt(place: string, mountinfo: string): string | undefined 
   ).join();
 }
 
-/** Where BuildKit has the root of one step, beside a mount of its own, which it does not use before the step's end. */
+/**
+ * Where BuildKit has the root of one step, beside a mount of its own, which it does
+ * not use before the step's end.
+ */
 const BUILDKIT_ROOT = /\/buildkit\/executor\/[^/]+\/rootfs$/;
 
 /**
- * Whether an overlay is mounted at another place too, through which its engine goes on to read and write. buildah does: it copies
- * files between the steps of a container, and would not see a step's changes by another overlay of the same files.
+ * Whether an overlay is mounted at another place too, through which its engine goes on to read and write.
+ * buildah does: it copies files between the steps of a container, and would not see a step's changes by
+ * another overlay of the same files.
  */
 export function isShared(place: string, overlay: string, mountinfo: string): boolean {
   const upper = upperOf(overlay);
@@ -241,7 +255,10 @@ export function resolveIn(root: string, path: string): string | undefined {
   }
 }
 
-/** A path that may be relative to a folder. The module of Node for paths takes an emulated guest a quarter of a second. */
+/**
+ * A path that may be relative to a folder. The module of Node for paths takes an
+ * emulated guest a quarter of a second.
+ */
 function below(folder: string, path: string): string {
   return path.startsWith("/") ? path : `${folder}/${path}`;
 }

@@ -62,7 +62,10 @@ const MOUNTS: [path: string, type: string][] = [
 const FREE_MIN = 0.05;
 /** A kernel whose random numbers are ready has this many bits. */
 const ENTROPY_BITS = 256;
-/** npm of the image, and the headers with which it compiles what packages have in C++ (lib/publish/image/npm.ts). */
+/**
+ * npm of the image, and the headers with which it compiles what packages have in
+ * C++ (lib/publish/image/npm.ts).
+ */
 const NPM = "/usr/local/lib/node_modules/npm/package.json";
 const HEADERS = "/usr/local/share/node-gyp";
 const ACTIVITY_PROGRAM = "sbx-activity";
@@ -146,7 +149,10 @@ export async function checkActivity(): Promise<Seen> {
 const gibibytes = (bytes: number) => (bytes / 2 ** 30).toFixed(1);
 const mebibytes = (kilobytes: number) => Math.round(kilobytes / 1024);
 
-/** npm, where the image has it. It runs no install script that a person has not approved, which looks like a broken package. */
+/**
+ * npm, where the image has it. It runs no install script that a person has not approved,
+ * which looks like a broken package.
+ */
 export async function checkNpm(): Promise<Seen> {
   const text = await Deno.readTextFile(NPM).catch(() => undefined);
   if (text === undefined) return undefined;
@@ -256,7 +262,9 @@ interface Client {
 
 const CERTIFICATE = /certificate|SSL|TLS/i;
 
-/** Trust in the CA of this machine by the clients of the image: each makes a TLS handshake through the proxy. */
+/**
+ * Trust in the CA of this machine by the clients of the image: each makes a TLS handshake through the proxy.
+ */
 export const CLIENTS = {
   "ca-curl": {
     program: "curl",

@@ -1,4 +1,7 @@
-/** sbx-doctor: checks this guest, for `sbx doctor NAME` on the host and for people in the VM. It changes nothing. */
+/**
+ * sbx-doctor: checks this guest, for `sbx doctor NAME` on the host and for people
+ * in the VM. It changes nothing.
+ */
 import {
   type CheckId,
   checkLine,
@@ -22,7 +25,8 @@ import {
   handshake,
 } from "./checks.ts";
 
-// Together, since most of the time is waiting; the clients after that, when it is known whether they can get anywhere.
+// Together, since most of the time is waiting; the clients after that, when it is known
+// whether they can get anywhere.
 const tls = handshake();
 const results = await Promise.all([
   check("clock", checkClock),

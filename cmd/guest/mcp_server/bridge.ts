@@ -120,7 +120,10 @@ class Host {
     this.#connection.promise.catch(ignore("who sends a message has the error"));
   }
 
-  /** Sends a message of the client, as soon as there is a connection. @throws {FrameError} it does not fit a frame */
+  /**
+   * Sends a message of the client, as soon as there is a connection.
+   * @throws {FrameError} it does not fit a frame
+   */
   async send(message: unknown): Promise<void> {
     const channel = await this.#connection.promise;
     if (!this.#note(message as Message)) return;

@@ -16,7 +16,10 @@ MCP server on standard input and output for agents in this VM. Relays their mess
 of every MCP server of the VM's profile. Takes no arguments.
 `;
 
-/** Time between two attempts to reach the host again, in `ms`, and most of them: the machine stands still meanwhile. */
+/**
+ * Time between two attempts to reach the host again, in `ms`, and most of them: the
+ * machine stands still meanwhile.
+ */
 const RETRY_MS = 100;
 const RETRIES_MAX = 600;
 

@@ -1,8 +1,8 @@
 /**
- * sbx-net-proxy: the only way out of a guest without a network card. Kernel rules (lib/publish/image/network.ts)
- * redirect every TCP connection and DNS query here, and the proxy relays them to the host, which decides. The
- * proxy decides nothing: any program of the guest could talk to the host directly. The rules refuse other
- * packets, and the proxy reports them.
+ * sbx-net-proxy: the only way out of a guest without a network card. Kernel rules
+ * (lib/publish/image/network.ts) redirect every TCP connection and DNS query here, and the proxy relays them
+ * to the host, which decides. The proxy decides nothing: any program of the guest could talk to the host
+ * directly. The rules refuse other packets, and the proxy reports them.
  */
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { GUEST_NETWORK, LAYER_PATH, RULES_PATH } from "../../../lib/machine/guest/wire/mod.ts";

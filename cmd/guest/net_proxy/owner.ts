@@ -56,7 +56,10 @@ function ownerOf(findInode: () => number | undefined): Owner {
 /** Most network namespaces of containers in which a socket is looked for, the newest first. */
 const NAMESPACES_MAX = 64;
 
-/** Addresses of this program's network namespace: others of it connect from them, and containers on bridges to the last two. */
+/**
+ * Addresses of this program's network namespace: others of it connect from them, and
+ * containers on bridges to the last two.
+ */
 export const OWN_ADDRESSES = ["127.0.0.1", "::1", GUEST_NETWORK.ipv4, GUEST_NETWORK.ipv6];
 const OWN = OWN_ADDRESSES.map(tableAddress);
 

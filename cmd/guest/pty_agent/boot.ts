@@ -13,7 +13,10 @@ import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/j
 import { reseedKernel, setClock } from "../../../ffi/libc/machine.ts";
 import { ifFound, ignore } from "../../../lib/base/error/mod.ts";
 
-/** Files of init: its measured stages, and the signals that a copy's disk is there and that the late mounts are done. */
+/**
+ * Files of init: its measured stages, and the signals that a copy's disk is there and
+ * that the late mounts are done.
+ */
 const STAGES = "/run/sbx/stages";
 export const ROOTED = "/run/sbx/rooted";
 export const MOUNTED = "/run/sbx/mounted";
@@ -216,8 +219,8 @@ export async function trust(pem: string, root = ""): Promise<void> {
 }
 
 /**
- * Puts the certificate into the stores of the JDKs of this guest, at each boot: one that was installed without a package, or came
- * with another image, has a store of its own.
+ * Puts the certificate into the stores of the JDKs of this guest, at each boot: one that was installed
+ * without a package, or came with another image, has a store of its own.
  *
  * @param root root of the guest's files
  */
@@ -265,7 +268,9 @@ async function hasPipe(path: string): Promise<boolean> {
   return await Deno.stat(path).then((info) => info.isFifo === true, () => false);
 }
 
-/** Removes whatever an image has in place of a file, such as a link that leads nowhere, and makes its folder. */
+/**
+ * Removes whatever an image has in place of a file, such as a link that leads nowhere, and makes its folder.
+ */
 async function makeRoom(path: string): Promise<void> {
   await Deno.mkdir(folderOf(path), { recursive: true });
   await ifFound(Deno.remove(path, { recursive: true }));

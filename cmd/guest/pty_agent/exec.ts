@@ -34,7 +34,9 @@ const CHUNK = 64 * 1024;
 /** Default directory of a program. */
 const DEFAULT_CWD = "/workspace";
 
-/** Programs run for the host, each with its own connection for its input and for more than a little output. */
+/**
+ * Programs run for the host, each with its own connection for its input and for more than a little output.
+ */
 export class Executions {
   #host: Host;
   #executions = new Map<string, Execution>();

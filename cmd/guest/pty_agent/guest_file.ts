@@ -14,9 +14,9 @@ const encoder = new TextEncoder();
 const files = new Files("/", { openBeneath, readNames });
 
 /**
- * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`, `list PATH DEPTH [CURSOR]`,
- * `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`, `wake PATH…`, `look PATH…`. Its standard error is the code
- * of an error.
+ * One action on a file of the guest, with the streams of a program: `stat PATH`, `read PATH`,
+ * `list PATH DEPTH [CURSOR]`, `write PATH MODE SIZE`, `folder PATH`, `link PATH TARGET`, `wake PATH…`,
+ * `look PATH…`. Its standard error is the code of an error.
  */
 export class FileAction implements RunningProgram {
   readonly status: Promise<{ code: number }>;
@@ -175,8 +175,8 @@ function look(path: string): void {
 }
 
 /**
- * Wakes programs that watch files which the host has changed. Setting a mode that is there already changes nothing, reads
- * the file's state anew, and is an event for the watchers of the file and of its folder.
+ * Wakes programs that watch files which the host has changed. Setting a mode that is there already changes
+ * nothing, reads the file's state anew, and is an event for the watchers of the file and of its folder.
  */
 async function wake(paths: string[]): Promise<void> {
   for (const path of paths) {
@@ -186,7 +186,9 @@ async function wake(paths: string[]): Promise<void> {
   }
 }
 
-/** Sets the mode that a file has: of the file that was opened, whatever a program puts in its place meanwhile. */
+/**
+ * Sets the mode that a file has: of the file that was opened, whatever a program puts in its place meanwhile.
+ */
 async function touch(path: string): Promise<boolean> {
   try {
     using held = openBeneath("/", path.slice(1));

@@ -28,7 +28,10 @@ export async function passKey(key: string): Promise<void> {
   await pipe.write(new TextEncoder().encode(`${key} ${Deno.pid}\n`));
 }
 
-/** Switches on the trace that init has prepared: the record begins with the first program, though sbx-activity reads it later. */
+/**
+ * Switches on the trace that init has prepared: the record begins with the first program,
+ * though sbx-activity reads it later.
+ */
 export function switchTraceOn(): void {
   try {
     Deno.writeTextFileSync(`${INSTANCE}/tracing_on`, "1");

@@ -128,7 +128,10 @@ function startNetwork(): void {
   );
 }
 
-/** Lets go of the host, so that the machine can be written down; its disk has all data, in case its memory gets lost. */
+/**
+ * Lets go of the host, so that the machine can be written down; its disk has all
+ * data, in case its memory gets lost.
+ */
 async function leave(): Promise<void> {
   await writeDataOut();
   executions.abandonAll();

@@ -46,8 +46,8 @@ const SHELLS: Record<string, readonly string[]> = {
 };
 
 /**
- * The command line that is run: a command of sbx by its path, and a shell that the guest lacks replaced by one that it has, with
- * the same options but `--login`, which only bash has.
+ * The command line that is run: a command of sbx by its path, and a shell that the guest lacks replaced by
+ * one that it has, with the same options but `--login`, which only bash has.
  */
 export function present([program, ...args]: string[]): string[] {
   if (COMMANDS.includes(program) && exists(`${COMMANDS_PATH}/${program}`)) {

@@ -100,7 +100,10 @@ export class Terminals {
     return connection;
   }
 
-  /** Copies both ways until the program ends or the host closes, which hangs the program up. @returns its exit code */
+  /**
+   * Copies both ways until the program ends or the host closes, which hangs the program up.
+   * @returns its exit code
+   */
   async #relay(terminal: OpenTerminal, child: SpawnedProcess): Promise<number> {
     const input = this.#relayInput(terminal).catch(ignore("the terminal is closed"));
     const gone = Promise.race([input, terminal.closed.promise]).then(() => signal(terminal, "SIGHUP"));

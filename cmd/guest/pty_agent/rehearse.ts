@@ -30,7 +30,10 @@ export async function rehearse(): Promise<void> {
   }
 }
 
-/** Does the same in a copy that waits for its VM: an emulator has to translate what runs in each machine again. */
+/**
+ * Does the same in a copy that waits for its VM: an emulator has to translate
+ * what runs in each machine again.
+ */
 export async function rehearseCopy(): Promise<void> {
   // From here on all files are in place.
   for (const signal of [ROOTED, MOUNTED]) await appeared(signal);

@@ -12,7 +12,8 @@ const FILE_MAX = 1024 ** 2;
 const ID_MAX = 2 ** 32 - 2;
 
 /**
- * Finds a user by `NAME`, `NUMBER`, and a group after a colon, as Docker does: numbers need no entry in the guest's files.
+ * Finds a user by `NAME`, `NUMBER`, and a group after a colon, as Docker does: numbers need
+ * no entry in the guest's files.
  *
  * @throws {Error} the guest has no such user or group
  */

@@ -1,4 +1,7 @@
-/** sbx-sign: signs commits and tags for git with a key of the host, which asks its user, and verifies signatures. */
+/**
+ * sbx-sign: signs commits and tags for git with a key of the host, which asks its
+ * user, and verifies signatures.
+ */
 import { ADVICE, partsOf } from "./parts.ts";
 import { answer } from "./program.ts";
 

@@ -1,4 +1,7 @@
-/** The program that git runs in place of ssh-keygen and gpg: the host signs, and the programs themselves verify. */
+/**
+ * The program that git runs in place of ssh-keygen and gpg: the host signs, and
+ * the programs themselves verify.
+ */
 
 /** Longest text to be signed that is read, in `bytes`; the host's limit is lower, and its error says so. */
 const READ_MAX = 512 * 1024;

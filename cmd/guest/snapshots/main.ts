@@ -1,4 +1,7 @@
-/** snapshots: states of /workspace to go back to, from inside the VM. They are kept on the host, which decides on each call. */
+/**
+ * snapshots: states of /workspace to go back to, from inside the VM. They are kept on the
+ * host, which decides on each call.
+ */
 import { McpClient } from "../../../lib/machine/guest/mcp/mod.ts";
 import { changesText, listText, madeText, type Restored, restoredText } from "./text.ts";
 

@@ -137,7 +137,10 @@ async function readRange(body: ReadableStream<Uint8Array>, offset: number, max: 
   return bytes.subarray(0, size);
 }
 
-/** Content as text, or as base64 when it is not UTF-8. The bytes of a cut character are left for the next part. */
+/**
+ * Content as text, or as base64 when it is not UTF-8. The bytes of a cut
+ * character are left for the next part.
+ */
 function contentOf(
   bytes: Uint8Array,
   truncated: boolean,

@@ -11,7 +11,10 @@ import { commonOf, eventId, fetchEvents, type ListedEvent, subjectOf } from "./e
 
 /** Refusals in the result of one call. */
 const REFUSALS_MAX = 20;
-/** Attempts to read the end of the program from the ledger, and `ms` between two; events are written within 50 ms. */
+/**
+ * Attempts to read the end of the program from the ledger, and `ms` between two;
+ * events are written within 50 ms.
+ */
 const ATTEMPTS = 20;
 const ATTEMPT_MS = 25;
 

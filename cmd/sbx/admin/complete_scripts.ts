@@ -1,9 +1,10 @@
 /**
- * Scripts that complete sbx in shells. Each asks sbx for the candidates of the last of its words: so what completes is in one
- * place, in TypeScript, and a script stays right when sbx is updated.
+ * Scripts that complete sbx in shells. Each asks sbx for the candidates of the last of its words: so what
+ * completes is in one place, in TypeScript, and a script stays right when sbx is updated.
  *
- * An answer has a line for each word, with a tab before its description. A line that begins with a tab names the paths that
- * the shell is to offer too: `files` or `folders`. A word that ends in `:`, `=` or `/` goes on, without a blank.
+ * An answer has a line for each word, with a tab before its description. A line that begins with a tab
+ * names the paths that the shell is to offer too: `files` or `folders`. A word that ends in `:`, `=`
+ * or `/` goes on, without a blank.
  */
 export const SCRIPTS: Readonly<Record<string, string>> = {
   // bash splits words at : and = too, replaces only the last part, and quotes nothing itself.

@@ -1,4 +1,7 @@
-/** Reports of sbx's own programs in a guest. Their output is bytes of a guest: bounded, and checked against a strict schema. */
+/**
+ * Reports of sbx's own programs in a guest. Their output is bytes of a guest: bounded, and
+ * checked against a strict schema.
+ */
 import type { z } from "zod";
 import type { ExecResult } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -190,7 +190,8 @@ export async function makeBundle(
 }
 
 /**
- * Writes facts about this host's virtualization to a file in this folder, as support for hosts that were not tested.
+ * Writes facts about this host's virtualization to a file in this folder, as support
+ * for hosts that were not tested.
  *
  * @returns its path
  * @throws {SbxError} `report.not_written`

@@ -1,4 +1,6 @@
-/** The parts of envd in a sandbox that E2B's client calls: programs and files over Connect, content over HTTP. */
+/**
+ * The parts of envd in a sandbox that E2B's client calls: programs and files over Connect, content over HTTP.
+ */
 import { createConnectRouter, type Interceptor } from "@connectrpc/connect";
 import { createFetchHandler, type UniversalHandler } from "@connectrpc/connect/protocol";
 import { basename } from "node:path";
@@ -57,7 +59,8 @@ export class Envd {
   }
 
   /**
-   * @param how whether a signature admitted the request, which is for one path, or for names in the user's home
+   * @param how whether a signature admitted the request, which is for one path,
+   * or for names in the user's home
    * @throws {SbxError}
    */
   async fetch(request: Request, how: { isSigned: boolean }): Promise<Response> {

@@ -185,7 +185,10 @@ exec find -H "$1" -mindepth 1 -maxdepth "$2" -printf '${FORMAT}'`,
     }
   }
 
-  /** Starts to watch a folder; the end of the request ends that, too. @throws {ConnectError} too many are watched */
+  /**
+   * Starts to watch a folder; the end of the request ends that, too.
+   * @throws {ConnectError} too many are watched
+   */
   async #open(
     { path, recursive, includeEntry }: WatchRequest,
     { signal, requestHeader }: HandlerContext,

@@ -72,8 +72,8 @@ export class Guest {
   }
 
   /**
-   * Writes variables for a shell into a file of the user. As words of a program they would be in the record, and every
-   * user of the guest would see them.
+   * Writes variables for a shell into a file of the user. As words of a program they would be in the record,
+   * and every user of the guest would see them.
    *
    * @returns path of the file
    */

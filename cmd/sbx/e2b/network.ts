@@ -1,4 +1,6 @@
-/** The network that an E2B client asks for, as rules that can only take away (docs/guides/project-file.md). */
+/**
+ * The network that an E2B client asks for, as rules that can only take away (docs/guides/project-file.md).
+ */
 import type { CreateRequest } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 

@@ -17,7 +17,10 @@ import { connectError, type Guest, userOf } from "./guest.ts";
 
 /** `bytes` of output that wait for one client; the program waits with it. */
 const QUEUE_MAX = 1024 * 1024;
-/** `bytes` of a terminal's output that wait: its program does not wait, and a client that is slower is disconnected. */
+/**
+ * `bytes` of a terminal's output that wait: its program does not wait, and a client
+ * that is slower is disconnected.
+ */
 const TERMINAL_WAITING_MAX = 8 * 1024 * 1024;
 /** Programs of one sandbox at a time. */
 const PROCESSES_MAX = 1000;
@@ -63,7 +66,10 @@ class Listener {
     this.#room.resolve();
   }
 
-  /** @returns the next event; `undefined` after `ms` without one @throws {ConnectError} as {@linkcode fail} was called with */
+  /**
+   * @returns the next event; `undefined` after `ms` without one
+   * @throws {ConnectError} as {@linkcode fail} was called with
+   */
   async next(ms: number, signal: AbortSignal): Promise<Event | undefined> {
     if (this.#events.length === 0 && !this.#failure) {
       this.#news = Promise.withResolvers();

@@ -290,7 +290,9 @@ export class Sandboxes {
     });
   }
 
-  /** Ends the programs of all sandboxes; their VMs stay, and end when their time is over and this runs again. */
+  /**
+   * Ends the programs of all sandboxes; their VMs stay, and end when their time is over and this runs again.
+   */
   close(): void {
     for (const id of [...this.#envds.keys()]) this.#forget(id);
   }

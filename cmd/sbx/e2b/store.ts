@@ -59,8 +59,8 @@ export function newToken(): string {
 }
 
 /**
- * Takes the file for this server alone. Two servers would each write their own sandboxes over the other one's, whose VMs
- * would then never end.
+ * Takes the file for this server alone. Two servers would each write their own sandboxes over the other
+ * one's, whose VMs would then never end.
  *
  * @throws {SbxError} `e2b.running`
  */

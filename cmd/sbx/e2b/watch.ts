@@ -20,8 +20,8 @@ const WAITING_MAX = 100_000;
 const WAITING_TEXT_MAX = 4 * 1024 * 1024;
 
 /**
- * The watching program, in the Perl that every Debian has; it prints "ready", then "KIND NAME" with the name in hexadecimal.
- * Folders made later are watched as soon as they are reported.
+ * The watching program, in the Perl that every Debian has; it prints "ready", then "KIND NAME" with the name
+ * in hexadecimal. Folders made later are watched as soon as they are reported.
  */
 const PROGRAM = String.raw`
 use strict; use POSIX ();
@@ -82,7 +82,8 @@ export function parseChange(line: string): Change | undefined {
  * Watches a folder until the signal aborts.
  *
  * @returns once it is watched
- * @throws {ConnectError} `not_found`, `invalid_argument`: it is no folder; `failed_precondition`: the guest cannot watch
+ * @throws {ConnectError} `not_found`, `invalid_argument`: it is no folder;
+ * `failed_precondition`: the guest cannot watch
  */
 export async function watchFolder(
   { client, sandbox }: Guest,

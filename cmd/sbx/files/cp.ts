@@ -90,8 +90,8 @@ interface Plan {
 }
 
 /**
- * Copies a local file or folder into the workspace, including links and empty folders. Special files in a folder are
- * skipped and reported.
+ * Copies a local file or folder into the workspace, including links and empty folders. Special files in a
+ * folder are skipped and reported.
  */
 export async function upload(remote: Remote, from: string, to: string): Promise<CopyResult> {
   const info = await Deno.stat(from).catch((cause) => {

@@ -127,7 +127,10 @@ function requireMoved(error: unknown): undefined {
   throw error;
 }
 
-/** Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty parts. The API rejects paths outside the workspace. */
+/**
+ * Normalizes a path to the form of the API's listings: relative to the workspace, without `.` and empty
+ * parts. The API rejects paths outside the workspace.
+ */
 function normalizePath(path: string): string {
   const below = /^\/workspace(?:\/|$)/.test(path) ? path.slice("/workspace/".length) : path;
   if (/^\/[/.]*$/.test(below)) {
@@ -182,7 +185,10 @@ async function createFolder(path: string, isStrict: boolean): Promise<void> {
   });
 }
 
-/** Writes a temporary file beside the target and renames it, so that a link at the target is replaced, not followed. */
+/**
+ * Writes a temporary file beside the target and renames it, so that a link at the
+ * target is replaced, not followed.
+ */
 async function downloadFile(remote: Remote, from: string, to: string, mode?: number): Promise<CopiedFile> {
   if (await isFolder(to)) {
     throw new SbxError("file.conflict", `"${from}" is a file, but "${to}" is a folder`, {
@@ -226,8 +232,8 @@ const OBEYED =
   /^(?:(?:worktrees\/[^/]+\/)?(?:config|config\.worktree|hooks(?:\/.*)?|commondir|gitdir)|info\/attributes|objects\/info\/(?:http-)?alternates)$/;
 
 /**
- * Paths of a listing to leave behind, since git on this machine would obey them: `.git` in any spelling, and bare
- * repositories under any name.
+ * Paths of a listing to leave behind, since git on this machine would obey them: `.git` in any spelling, and
+ * bare repositories under any name.
  */
 export function findBehind(entries: FileEntry[]): Set<string> {
   const names = namesOf(entries);
@@ -256,7 +262,9 @@ export function findBehind(entries: FileEntry[]): Set<string> {
   return behind;
 }
 
-/** Names in each folder. A guest may list the entries of a folder without the folder, which the copy makes. */
+/**
+ * Names in each folder. A guest may list the entries of a folder without the folder, which the copy makes.
+ */
 function namesOf(entries: FileEntry[]): Map<string, Set<string>> {
   const names = new Map<string, Set<string>>();
   const seen = new Set<string>();
@@ -294,7 +302,8 @@ function bytesOf(text: string): string {
 const SIGNALS: [Deno.Signal, number][] = [["SIGINT", 2], ["SIGTERM", 15], ["SIGHUP", 1]];
 
 /**
- * Runs `write`, which makes the file `path` and renames it. Whatever ends it, a signal too, no partial file is left.
+ * Runs `write`, which makes the file `path` and renames it. Whatever ends it, a
+ * signal too, no partial file is left.
  */
 export async function withPartialFile<T>(path: string, write: () => Promise<T>): Promise<T> {
   const ends = SIGNALS.map(([signal, number]) => ({ signal, end: () => endBySignal(path, number) }));

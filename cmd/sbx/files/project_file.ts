@@ -1,4 +1,6 @@
-/** The project file of a folder that a new VM gets: what narrows holds at once, the rest waits for a person. */
+/**
+ * The project file of a folder that a new VM gets: what narrows holds at once, the rest waits for a person.
+ */
 import type { CreateRequest, VmSummary } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -125,7 +127,10 @@ export async function describeProject(project: Project): Promise<string> {
   ].map((line) => plain(line)).join("\n");
 }
 
-/** Installs packages and forwards ports in a VM that runs and has its folders. @throws {SbxError} `project.packages` */
+/**
+ * Installs packages and forwards ports in a VM that runs and has its folders.
+ * @throws {SbxError} `project.packages`
+ */
 export async function meetRequests(
   client: Client,
   vm: Pick<VmSummary, "id" | "name">,
@@ -172,7 +177,8 @@ async function install(client: Client, vm: Pick<VmSummary, "id" | "name">, comma
 }
 
 /**
- * Words of a command that takes `[AGENT] [DIR]`: without an agent it is the one that the folder's project file asks for.
+ * Words of a command that takes `[AGENT] [DIR]`: without an agent it is the one that the
+ * folder's project file asks for.
  *
  * @throws {SbxError} `project.unapproved`; `usage.invalid`: no agent
  */

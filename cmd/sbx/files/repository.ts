@@ -171,7 +171,10 @@ export async function bringFolder(
   return brought;
 }
 
-/** Gives a folder to a user. Links are not followed: they may lead anywhere. @throws {SbxError} `devcontainer.user` */
+/**
+ * Gives a folder to a user. Links are not followed: they may lead anywhere.
+ * @throws {SbxError} `devcontainer.user`
+ */
 async function giveTo(guest: VmGuest, user: string, place: string): Promise<void> {
   const [name, group] = user.split(":");
   const { code, stderr } = await guest.run(
@@ -188,13 +191,18 @@ async function giveTo(guest: VmGuest, user: string, place: string): Promise<void
   );
 }
 
-/** Collects the work of a running VM; to be disposed. @param paths only of the repositories that these name, where several are */
+/**
+ * Collects the work of a running VM; to be disposed.
+ * @param paths only of the repositories that these name, where several are
+ */
 export async function collectWork(client: Client, name: string, paths: string[] = []): Promise<Work> {
   const guest = new VmGuest(client, name);
   return await Work.collect(guest, await guest.room(), paths);
 }
 
-/** Keeps the state of a running VM's repositories, for sbx undo. Never fails: the work must not depend on it. */
+/**
+ * Keeps the state of a running VM's repositories, for sbx undo. Never fails: the work must not depend on it.
+ */
 export async function keepState(client: Client, name: string, reason: string): Promise<void> {
   const json: StateKeep = { reason };
   try {

@@ -37,7 +37,10 @@ export const ACROSS_OPTIONS: Option[] = [
 export const ACROSS_NOTE =
   "With --all, --profile or --vm: all their sessions in the order of time, in local time; --json prints one object per line.";
 
-/** True if a call is about many sessions. @throws {SbxError} `usage.invalid`: it names one too, or none at all */
+/**
+ * True if a call is about many sessions.
+ * @throws {SbxError} `usage.invalid`: it names one too, or none at all
+ */
 export function isAcross(command: Command, args: Arguments): boolean {
   const given = CHOICE_OPTIONS.filter(({ name }) => args.has(name)).map(({ name }) => `--${name}`);
   if (args.words.length > 0) {

@@ -19,7 +19,9 @@ export { subjectWithError } from "../../../lib/policy/decision/mod.ts";
 
 export type ListedEvent = EventsResult["events"][number];
 
-/** Decision on an event and its rule, such as `block corp-no-curl`; empty for events that are only observed. */
+/**
+ * Decision on an event and its rule, such as `block corp-no-curl`; empty for events that are only observed.
+ */
 export function decisionOf({ decision, rule_id }: ListedEvent): string {
   if (decision === undefined) return "";
   return decision === "allow" ? "allow" : `${decision} ${rule_id ?? ""}`.trim();
@@ -202,7 +204,10 @@ const FILE_END = ".jsonl";
 export const FILE_NOTE =
   "A FILE ends with .jsonl and has the events of a session as sbx events NAME --jsonl prints them.";
 
-/** Reads events of recorded sessions for commands that replay them; connects to the service when the first one needs it, since files need none. */
+/**
+ * Reads events of recorded sessions for commands that replay them; connects to the service when the first one
+ * needs it, since files need none.
+ */
 export class RecordedEvents {
   #client?: Promise<Client>;
 

@@ -9,7 +9,10 @@ import { connect } from "../connect.ts";
 const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const VM_NAME = /^[A-Za-z0-9][A-Za-z0-9_-]*$/;
 
-/** Finds a ledger by the session's id, by file, or by the name of a VM, which selects its newest session. Only names need the service. */
+/**
+ * Finds a ledger by the session's id, by file, or by the name of a VM, which selects its newest
+ * session. Only names need the service.
+ */
 export async function findLedger(word: string): Promise<{ path: string; session?: string }> {
   if (SESSION_ID.test(word)) return await ledgerOfSession(word);
   if (await isFile(word)) return { path: word };

@@ -57,7 +57,10 @@ export const command: Command = {
   },
 };
 
-/** Writes a report in place of a file. A device or a pipe stays: root would put a file in the place of /dev/null. */
+/**
+ * Writes a report in place of a file. A device or a pipe stays: root would put a
+ * file in the place of /dev/null.
+ */
 export async function writeReport(output: string, text: string): Promise<void> {
   const there = await Deno.stat(output).catch(() => undefined);
   if (there && !there.isFile || DEVICES.includes(dirname(resolve(output)))) {
@@ -93,7 +96,10 @@ export function reportMarkdown(report: Report): string {
   return [`# ${titleOf(report)}`, summary, ...parts].join("\n\n") + "\n";
 }
 
-/** Text that is only text in Markdown: no link, image, HTML or cell begins or ends in it, and no address becomes a link. */
+/**
+ * Text that is only text in Markdown: no link, image, HTML or cell begins or ends in it,
+ * and no address becomes a link.
+ */
 export function markdown(text: string): string {
   return plain(text).replaceAll("\t", " ").replaceAll(/[!-+.:-@[-`{-~]/g, (char) => `\\${char}`);
 }

@@ -82,7 +82,10 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
   return command;
 }
 
-/** The pending ask with an id, which includes part of the text's digest. @throws {SbxError} `ask.not_found` */
+/**
+ * The pending ask with an id, which includes part of the text's digest.
+ * @throws {SbxError} `ask.not_found`
+ */
 async function findAsk(client: Client, askId: string): Promise<AskView> {
   const { asks } = await client.json<AskList>("GET", "/asks");
   const ask = asks.find(({ ask_id }) => ask_id === askId);
@@ -153,7 +156,8 @@ export function shortDenial(
  * Saves the rule of a pending ask.
  *
  * @param say prints text for the person
- * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`: nothing is written, and the ask waits
+ * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`:
+ * nothing is written, and the ask waits
  */
 export async function saveAsRule(
   client: Client,

@@ -1,4 +1,7 @@
-/** Identities at clouds, from files and options of a command (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+/**
+ * Identities at clouds, from files and options of a command
+ * (docs/design/contracts/09-credentials.md §9, "Clouds").
+ */
 import { join } from "node:path";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -125,7 +128,10 @@ export async function readIdentities(args: Arguments, provider: string): Promise
   })));
 }
 
-/** Refuses a text in the place of an identity: a token of a cloud ends within the hour. @throws {SbxError} `credential.invalid` */
+/**
+ * Refuses a text in the place of an identity: a token of a cloud ends within the hour.
+ * @throws {SbxError} `credential.invalid`
+ */
 export function requireIdentity(provider: string): never {
   throw new SbxError("credential.invalid", `a credential of ${provider} needs an identity, and not a key`, {
     hint: IDENTITY_HINTS[provider] ?? "sbx help credentials add",

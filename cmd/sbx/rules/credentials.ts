@@ -379,7 +379,10 @@ const SWITCHES: Record<string, string> = {
   prefixes: "--prefix",
 };
 
-/** An error about fields of the request, with the switches that they come from. Values may be a key: none is repeated. */
+/**
+ * An error about fields of the request, with the switches that they come from. Values
+ * may be a key: none is repeated.
+ */
 export function withSwitches(error: unknown, custom: Readonly<Record<string, readonly string[]>>): unknown {
   if (!(error instanceof SbxError)) return error;
   const named = (whole: string, list: string, at?: string) => {

@@ -239,7 +239,8 @@ async function readDetections(
 }
 
 /**
- * Reads a pack from YAML, TOML or JSON. Compiles it too: the service gets no file, so its errors have no lines.
+ * Reads a pack from YAML, TOML or JSON. Compiles it too: the service gets no
+ * file, so its errors have no lines.
  *
  * @throws {SbxError} the errors of the file
  */

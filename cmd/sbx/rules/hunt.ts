@@ -99,7 +99,10 @@ async function readPacks(paths: readonly string[]): Promise<Compiled[]> {
   return await Promise.all(paths.map(async (path) => (await loadPack(path)).ir));
 }
 
-/** @returns `undefined` without files @throws {SbxError} `policy.invalid`: also where no rule only observes */
+/**
+ * @returns `undefined` without files
+ * @throws {SbxError} `policy.invalid`: also where no rule only observes
+ */
 async function readObservers(paths: readonly string[]): Promise<Watch | undefined> {
   if (paths.length === 0) return undefined;
   const [{ readRules }, { compilePolicy, Watch }] = await Promise.all([

@@ -66,7 +66,10 @@ async function fetchLivePacks(client: Client): Promise<Compiled[]> {
   return await packsInForce((await client.json<DetectionList>("GET", "/detection")).rules);
 }
 
-/** Groups the active detections into packs, without rules that are off; detections added at runtime keep their own form. */
+/**
+ * Groups the active detections into packs, without rules that are off; detections added
+ * at runtime keep their own form.
+ */
 export async function packsInForce(views: DetectionList["rules"]): Promise<Compiled[]> {
   const { irOfInput } = await import("../../../lib/detection/active/mod.ts");
   const packs = Map.groupBy(views.filter(({ scope }) => scope !== "runtime"), ({ pack_id }) => pack_id);

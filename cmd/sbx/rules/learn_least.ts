@@ -43,7 +43,8 @@ export interface Minimised {
 
 /**
  * @param runs most VMs
- * @throws {SbxError} `learn.commands`; `learn.not_repeatable`: the commands do not even pass under the whole profile
+ * @throws {SbxError} `learn.commands`; `learn.not_repeatable`: the commands do not
+ * even pass under the whole profile
  */
 export async function leastProfile(
   learned: LearnedProfile,
@@ -169,7 +170,10 @@ const LOCK_MS = 100;
 /** Signals by which people end a search, and their numbers. */
 const SIGNALS = { SIGINT: 2, SIGTERM: 15, SIGHUP: 1 } as const;
 
-/** The trials of one search: their VM and profile are gone at its end, also after ctrl-C; the service removes them after a kill. */
+/**
+ * The trials of one search: their VM and profile are gone at its end, also after ctrl-C; the
+ * service removes them after a kill.
+ */
 class Trials implements AsyncDisposable {
   readonly #client: Client;
   readonly #lock: Deno.FsFile;

@@ -8,7 +8,10 @@ const SHORT_MIN = 6;
 /** Digits of a ref in tables. */
 const SHORT_LENGTH = 12;
 
-/** Finds the ref that begins with the given digits. @throws {SbxError} `credential.not_found`, `credential.conflict` */
+/**
+ * Finds the ref that begins with the given digits.
+ * @throws {SbxError} `credential.not_found`, `credential.conflict`
+ */
 export async function findRef(client: Client, word: string): Promise<string> {
   requireDigits(word, "sbx credentials list");
   const { credentials } = await fetchCredentials(client);
@@ -19,7 +22,10 @@ export async function findRef(client: Client, word: string): Promise<string> {
   });
 }
 
-/** Finds the ref of an offered login that begins with the given digits. @throws {SbxError} as {@linkcode findRef} */
+/**
+ * Finds the ref of an offered login that begins with the given digits.
+ * @throws {SbxError} as {@linkcode findRef}
+ */
 export function findOfferedRef(refs: readonly string[], word: string): string {
   requireDigits(word, "sbx credentials keep");
   return refAmong(refs, word, {

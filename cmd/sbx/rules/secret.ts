@@ -9,8 +9,8 @@ const SECRET_BYTES_MAX = 64 * 1024;
 const [ENTER, NEWLINE, CTRL_C, CTRL_D, BACKSPACE, DELETE] = [0x0d, 0x0a, 0x03, 0x04, 0x08, 0x7f];
 
 /**
- * Reads a secret from standard input, or from a terminal without echo; never from an argument, which every program of
- * the machine can read.
+ * Reads a secret from standard input, or from a terminal without echo; never from an argument, which every
+ * program of the machine can read.
  *
  * @param what name of the secret, for the prompt and errors
  * @param hint for an empty one
@@ -26,8 +26,8 @@ export async function readSecret(
 }
 
 /**
- * Reads the keys of AWS: part by part from a terminal, or from standard input as lines, as the variables or the section of a
- * file that AWS clients read, or as JSON of a program of theirs.
+ * Reads the keys of AWS: part by part from a terminal, or from standard input as lines, as the variables or
+ * the section of a file that AWS clients read, or as JSON of a program of theirs.
  *
  * @returns `ID:SECRET` or `ID:SECRET:TOKEN`
  */

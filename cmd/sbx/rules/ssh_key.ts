@@ -11,7 +11,10 @@ import { readSecret, readTyped, withPassphrase } from "./secret.ts";
 const USER = "git";
 const PORT = "22";
 
-/** Secret and terms of an SSH key. @throws {SbxError} `credential.invalid`, `credential.locked`, `ssh.agent`, `ssh.host_key` */
+/**
+ * Secret and terms of an SSH key.
+ * @throws {SbxError} `credential.invalid`, `credential.locked`, `ssh.agent`, `ssh.host_key`
+ */
 export async function readSshKey(
   args: Arguments,
   host: string,

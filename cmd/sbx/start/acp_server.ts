@@ -23,8 +23,8 @@ const ADAPTERS = "/usr/local/lib/sbx-acp";
 /** Time to install an adapter, in `s`. */
 const INSTALL_SECONDS = 900;
 /**
- * Installs packages once. The agents that they bring a second copy of are left out: they are optional, and hundreds of
- * megabytes. No script of a package runs.
+ * Installs packages once. The agents that they bring a second copy of are left out: they are optional, and
+ * hundreds of megabytes. No script of a package runs.
  */
 const INSTALL = `set -e
 [ ! -e "$0" ] || exit 0

@@ -240,7 +240,10 @@ async function readTask(text: string | undefined): Promise<string | undefined> {
   return task;
 }
 
-/** Number of agents in a race; undefined without one. @throws {UsageError} options that it does not go with */
+/**
+ * Number of agents in a race; undefined without one.
+ * @throws {UsageError} options that it does not go with
+ */
 function raceOf(args: Arguments): number | undefined {
   const racing = args.number("race", { min: 2, max: COMPARED_MAX });
   if (racing === undefined) {

@@ -18,7 +18,8 @@ export const agentOf = ({ agent, profile_id }: Pick<VmListed, "agent" | "profile
   agent ?? profile_id;
 
 /**
- * VMs in which this agent, or its twin for local models, works on a folder, the one that was active last first.
+ * VMs in which this agent, or its twin for local models, works on a folder, the
+ * one that was active last first.
  *
  * @param folder absolute path, its links resolved
  */
@@ -34,8 +35,8 @@ export async function vmsOnFolder(
 }
 
 /**
- * Chooses between a VM that works on the folder and a new one: by the options, else by a question. Without a terminal it is a
- * new one, and a line names the others.
+ * Chooses between a VM that works on the folder and a new one: by the options, else by a question. Without a
+ * terminal it is a new one, and a line names the others.
  *
  * @returns undefined: a new one
  * @throws {SbxError} `agent.none_before`: no VM to continue in; `vm.exists`: a new one would get its name
@@ -74,7 +75,9 @@ export function chooseBefore(vms: VmListed[], folder: string, args: Arguments): 
   return /^n/i.test(answer) ? undefined : last;
 }
 
-/** Options of a new VM, with the way to change them in one that is there; undefined: no command changes it. */
+/**
+ * Options of a new VM, with the way to change them in one that is there; undefined: no command changes it.
+ */
 const OF_NEW_VM: Readonly<Record<string, ((name: string) => string) | undefined>> = {
   cpus: (name) => `sbx stop ${name}, then sbx set ${name} --cpus N`,
   ram: (name) => `sbx stop ${name}, then sbx set ${name} --ram SIZE`,

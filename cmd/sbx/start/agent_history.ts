@@ -1,4 +1,7 @@
-/** Conversations of an agent between two VMs: kept when a VM is deleted, and given to the next one of its folder. */
+/**
+ * Conversations of an agent between two VMs: kept when a VM is deleted, and given
+ * to the next one of its folder.
+ */
 import type { VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
@@ -39,7 +42,8 @@ export const HISTORY: Command = {
 /**
  * Keeps the conversations of a VM's agent on this host.
  *
- * @throws {SbxError} `agent.no_history`: it has none; `agent.history_limit`; `vm.wrong_state`: it does not run
+ * @throws {SbxError} `agent.no_history`: it has none; `agent.history_limit`;
+ * `vm.wrong_state`: it does not run
  */
 export async function keepConversations(client: Client, vm: string): Promise<KeptHistory> {
   const info = await client.json<VmInfo>("GET", `/vms/${segment(vm)}/info`);
@@ -74,7 +78,8 @@ export async function keepConversations(client: Client, vm: string): Promise<Kep
 }
 
 /**
- * The kept conversations that a new VM gets: with `--continue`, or after a question. Without a terminal a line names them.
+ * The kept conversations that a new VM gets: with `--continue`, or after a question.
+ * Without a terminal a line names them.
  *
  * @returns undefined: none
  */

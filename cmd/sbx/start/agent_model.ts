@@ -1,4 +1,6 @@
-/** The model that a person chooses for an agent: one that the agent knows, or one of a service of this host. */
+/**
+ * The model that a person chooses for an agent: one that the agent knows, or one of a service of this host.
+ */
 import { z } from "zod";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { readAnswer } from "../../../lib/base/json/mod.ts";
@@ -35,8 +37,8 @@ export interface ChosenModel {
 }
 
 /**
- * Finds the model of `--model`: `SERVICE/MODEL` is a model of a service of this host that the agent's profile, or its profile
- * for local models, names. Any other text goes to the agent.
+ * Finds the model of `--model`: `SERVICE/MODEL` is a model of a service of this host that the agent's
+ * profile, or its profile for local models, names. Any other text goes to the agent.
  *
  * @throws {SbxError} `agent.no_model`: the agent needs one, takes none, or the service does not have it;
  * `agent.no_service`: nothing answers at the service's port

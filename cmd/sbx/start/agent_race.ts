@@ -10,8 +10,8 @@ import type { AgentVm } from "./agent_start.ts";
 const LOOK_MS = 1000;
 
 /**
- * Makes the VMs of a race: the first one is prepared, and the others are forked from it, or prepared in the same way where
- * this host cannot fork a running VM.
+ * Makes the VMs of a race: the first one is prepared, and the others are forked from it, or prepared in the
+ * same way where this host cannot fork a running VM.
  *
  * @param names the first one's name, and the others'
  * @param prepare makes a VM of a name, ready for its agent

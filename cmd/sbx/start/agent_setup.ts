@@ -1,4 +1,7 @@
-/** `--with-setup`: a person's own configuration of an agent is shown, asked about, and goes into the agent's VM. */
+/**
+ * `--with-setup`: a person's own configuration of an agent is shown, asked
+ * about, and goes into the agent's VM.
+ */
 import type { CredentialList, CredentialView } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
@@ -104,7 +107,8 @@ async function readSetup(
  *
  * @param what.isEditor an editor started the command: the answer is given in a terminal
  * @returns undefined: none is asked for, or the person has none
- * @throws {SbxError} `agent.setup_unapproved`: no terminal to ask in, or no; `agent.setup_changed`: another one was shown
+ * @throws {SbxError} `agent.setup_unapproved`: no terminal to ask in, or no;
+ * `agent.setup_changed`: another one was shown
  */
 export async function chooseSetup(
   client: Client,

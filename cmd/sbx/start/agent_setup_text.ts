@@ -9,7 +9,10 @@ const LINE_MAX = 2000;
 
 const KINDS: Record<SetupProgram["kind"], string> = { hook: "hook", server: "MCP server", file: "program" };
 
-/** Its files, its programs, and all that stays. @param options.name of the agent; absent: there are no files */
+/**
+ * Its files, its programs, and all that stays.
+ * @param options.name of the agent; absent: there are no files
+ */
 export function formatSetup(
   { files, programs, secrets, paths, leftOut, hash }: Setup,
   { before, name }: { before?: Approval; name?: string },

@@ -87,7 +87,8 @@ const KINDS = { key: "API keys", token: "OAuth tokens", subscription: "logins of
  *
  * @param chosen labels of the keys that the VM is to use, by provider
  * @returns the credential for the VM, the last one added; undefined where the agent needs none
- * @throws {SbxError} `agent.no_key`; `agent.wrong_key`: the VM would get one of a kind that the agent does not read
+ * @throws {SbxError} `agent.no_key`; `agent.wrong_key`: the VM would get one of a
+ * kind that the agent does not read
  */
 export async function requireKey(
   client: Client,

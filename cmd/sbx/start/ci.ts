@@ -120,7 +120,10 @@ async function makeFolder(path: string): Promise<void> {
 
 const isGithub = () => Deno.env.get("GITHUB_ACTIONS") === "true";
 
-/** Shows output of a guest, in which GitHub must find no workflow commands: only the word given before ends that. */
+/**
+ * Shows output of a guest, in which GitHub must find no workflow commands: only
+ * the word given before ends that.
+ */
 async function withoutCommands<T>(show: () => Promise<T>): Promise<T> {
   if (!isGithub()) return await show();
   const word = crypto.randomUUID();
@@ -145,7 +148,9 @@ async function findingsOf(client: Client, session: string): Promise<ListedFindin
   return findings;
 }
 
-/** Writes the files of a run whose VM, and with it the record, has ended, and shows annotations and summary. */
+/**
+ * Writes the files of a run whose VM, and with it the record, has ended, and shows annotations and summary.
+ */
 async function writeFiles(client: Client, out: string, run: CiRun, failOn: FailOn): Promise<void> {
   const summary = ciSummary(run);
   const certificate = await client.json("GET", `/sessions/${segment(run.session)}/certificate`);

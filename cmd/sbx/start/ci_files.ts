@@ -1,4 +1,6 @@
-/** Files of a run for a build server: its summary, its findings in the formats of servers, its annotations. */
+/**
+ * Files of a run for a build server: its summary, its findings in the formats of servers, its annotations.
+ */
 import type { ListedFinding } from "../../../lib/client/api/mod.ts";
 import { formatJunit } from "../../../lib/base/junit/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";

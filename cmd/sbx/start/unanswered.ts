@@ -1,4 +1,7 @@
-/** Questions that a run without a person ended with: the ones that still wait, and events refused for want of an answer. */
+/**
+ * Questions that a run without a person ended with: the ones that still wait, and events
+ * refused for want of an answer.
+ */
 import type { AskList, WhyResult } from "../../../lib/client/api/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";

@@ -109,7 +109,9 @@ async function sendInput(socket: WebSocket, endsInput: boolean, terminal: RawTer
 /** Time for a program to notice its terminal's new size, in `ms`. */
 const REDRAW_MS = 100;
 
-/** Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports. */
+/**
+ * Modes that a program may leave on when its connection ends, such as the alternate screen or mouse reports.
+ */
 const RESTORED_MODES = ["1000", "1002", "1003", "1006", "1049", "2004"];
 const HIDDEN_CURSOR = "25";
 /** Most characters of an escape sequence cut by the end of a chunk. */
@@ -342,7 +344,10 @@ export function endsInside(bytes: Uint8Array): boolean {
   return tail.length - lead < length;
 }
 
-/** True if a text that begins with ESC has the whole sequence: CSI, a string up to BEL or ESC \, or a short one. */
+/**
+ * True if a text that begins with ESC has the whole sequence: CSI, a string up
+ * to BEL or ESC \, or a short one.
+ */
 function isWhole(text: string): boolean {
   // deno-lint-ignore no-control-regex
   return /^\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]PX^_][^\x07]*\x07|[ -/]+[0-~]|[0-OQ-WYZ\\`-~])/.test(text);

@@ -194,8 +194,8 @@ async function buildIn(
 }
 
 /**
- * Requires of base images what corp requires of images. Which ones they are is the word of the VM that built on them: its steps
- * are root there.
+ * Requires of base images what corp requires of images. Which ones they are is the word of the VM that built
+ * on them: its steps are root there.
  */
 async function checkBases(state: CorpState, bases: Base[], arch: Arch, signal: AbortSignal): Promise<Base[]> {
   const [{ requireCorpBase, signersOf }, { verifyImage }, { parseReference }] = await Promise.all([

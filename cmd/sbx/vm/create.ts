@@ -168,7 +168,8 @@ export const command: Command = {
 /**
  * Creates a VM.
  *
- * @param asked size that a `devcontainer.json` or a project file asks for; without it where corp or this host does not allow it
+ * @param asked size that a `devcontainer.json` or a project file asks for; without it where corp
+ * or this host does not allow it
  */
 async function createVm(
   client: Client,

@@ -1,4 +1,6 @@
-/** The image of a new VM from the folder that it gets: its Dockerfile or devcontainer.json, after a question. */
+/**
+ * The image of a new VM from the folder that it gets: its Dockerfile or devcontainer.json, after a question.
+ */
 import { join, relative, resolve } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
@@ -89,7 +91,10 @@ async function imageOfDevcontainer(
   return { image: made.image, plan };
 }
 
-/** Pulls the image of a `devcontainer.json`, or builds it. @returns its reference, or the exit code of a build that failed */
+/**
+ * Pulls the image of a `devcontainer.json`, or builds it.
+ * @returns its reference, or the exit code of a build that failed
+ */
 async function makeImage(
   command: Command,
   args: Arguments,

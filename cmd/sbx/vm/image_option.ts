@@ -59,7 +59,8 @@ async function imageOfProfile(id: string): Promise<string | undefined> {
 }
 
 /**
- * Pulls an image with a progress bar, unless this home has it. Interrupts end it without a trace but whole layers.
+ * Pulls an image with a progress bar, unless this home has it. Interrupts end it
+ * without a trace but whole layers.
  *
  * @param refresh asks the registry even if this home has it
  */

@@ -141,7 +141,11 @@ async function attachTo(args: Arguments): Promise<number> {
   return await attachJob(client, job);
 }
 
-/** Connects to a running job until it ends or is detached from. @param banner drawn over its terminal. @returns its exit code; 0 while it runs */
+/**
+ * Connects to a running job until it ends or is detached from.
+ * @param banner drawn over its terminal.
+ * @returns its exit code; 0 while it runs
+ */
 export async function attachJob(client: Client, job: Job, banner?: Banner): Promise<number> {
   if (!job.tty) return exitOf(await streamLogs(client, job, { follow: true, raw: false }));
   const socket = client.socket(`/terminal/${segment(job.vm)}`, { job: job.id });

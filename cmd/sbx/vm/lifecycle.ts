@@ -21,7 +21,10 @@ const VOLUME_SECONDS = 60;
 
 type Named = Pick<VmSummary, "id" | "name">;
 
-/** Makes a new VM's folders for volumes, runs its commands, and forwards its ports. @throws {SbxError} `devcontainer.*` */
+/**
+ * Makes a new VM's folders for volumes, runs its commands, and forwards its ports.
+ * @throws {SbxError} `devcontainer.*`
+ */
 export async function setUpDevcontainer(
   client: Client,
   vm: Named,
@@ -43,7 +46,8 @@ export async function startDevcontainer(
 }
 
 /**
- * Runs commands in a VM, one after the other; the parts of one run at the same time. Their output goes to standard error.
+ * Runs commands in a VM, one after the other; the parts of one run at the same time. Their
+ * output goes to standard error.
  *
  * @throws {SbxError} `devcontainer.command_failed`, `devcontainer.interrupted`: later ones did not run
  */

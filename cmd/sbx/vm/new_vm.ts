@@ -97,8 +97,8 @@ export function requireSizes(args: Arguments): void {
 }
 
 /**
- * Bounds of a size (docs/design/contracts/02-http.md §2): processors, memory in `MiB`, disk in `GiB`. As {@linkcode CreateRequest}
- * has them, whose module would take half of a command's time to load.
+ * Bounds of a size (docs/design/contracts/02-http.md §2): processors, memory in `MiB`, disk in `GiB`. As
+ * {@linkcode CreateRequest} has them, whose module would take half of a command's time to load.
  */
 const CPU_MAX = 64, RAM_MIN = 256, RAM_MAX = 256 * 1024, DISK_MAX = 1024;
 

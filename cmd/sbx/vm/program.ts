@@ -164,7 +164,8 @@ export async function streamProgram(response: Response, handlers: StreamHandlers
 }
 
 /**
- * Copies a program's output to standard error, on a terminal as text alone: standard output is for the result of the command.
+ * Copies a program's output to standard error, on a terminal as text alone: standard output is
+ * for the result of the command.
  *
  * @param see gets standard output too
  * @returns its exit code
@@ -279,7 +280,10 @@ const ESCAPES =
 /** Longest escape that is cut by the end of a piece, in characters. */
 const ESCAPE_MAX = 4096;
 
-/** A job's output for a person's terminal: its text, without anything that moves the cursor or changes the terminal. */
+/**
+ * A job's output for a person's terminal: its text, without anything that moves the
+ * cursor or changes the terminal.
+ */
 export class LogText {
   readonly #decoder = new TextDecoder();
   #rest = "";

@@ -11,11 +11,12 @@ import { connect } from "../connect.ts";
 import { table } from "../output.ts";
 
 /**
- * Removes a home: VMs, deleted VMs, images, records, credentials and settings, and the file that starts its service at login.
+ * Removes a home: VMs, deleted VMs, images, records, credentials and settings, and the file
+ * that starts its service at login.
  *
  * @returns the exit code
- * @throws {SbxError} `home.not_found`; `home.not_own`: the folder has more than a home; `home.kept`: corp keeps a record, or its
- * collectors lack one
+ * @throws {SbxError} `home.not_found`; `home.not_own`: the folder has more than a home; `home.kept`: corp
+ * keeps a record, or its collectors lack one
  */
 export async function purgeHome({ yes, json }: { yes: boolean; json: boolean }): Promise<number> {
   const place = findHome();

@@ -1,11 +1,17 @@
-/** Questions of policy over the screen of a program that has the terminal: answered there, and the program goes on. */
+/**
+ * Questions of policy over the screen of a program that has the terminal: answered
+ * there, and the program goes on.
+ */
 import type { AskView } from "../../../lib/client/api/mod.ts";
 import { plain } from "../../../lib/base/print/mod.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
 
 /** Ctrl-^, which few programs use; it goes to the program while no question is shown. */
 const ANSWER_KEY = 0x1e;
-/** The same key where a program has asked for its keys as sequences: kitty's protocol, and xterm's modifyOtherKeys. */
+/**
+ * The same key where a program has asked for its keys as sequences: kitty's
+ * protocol, and xterm's modifyOtherKeys.
+ */
 const ANSWER_SEQUENCE =
   // deno-lint-ignore no-control-regex
   /\x1b\[(?:(?:54|94)(?::\d*)*;(?:5|6|69|70|133|134)(?::1)?u|27;[56];(?:54|94)~)/;
@@ -15,8 +21,8 @@ const ENTER = /[\r\n]/, ERASE = /[\x7f\b]/;
 const ANSWER_MAX = 8;
 
 /**
- * Ends all that hides or garbles text, whatever a program has left on: a sequence that is not finished, the mode of a VT52,
- * another character set, inserting, no wrap at the margin, hidden or dim characters.
+ * Ends all that hides or garbles text, whatever a program has left on: a sequence that is not finished, the
+ * mode of a VT52, another character set, inserting, no wrap at the margin, hidden or dim characters.
  */
 export const READABLE = "\x18\x1b<\x1b(B\x1b)B\x0f\x1b[4l\x1b[?7h\x1b[m";
 /** Text at all places of the screen again: no margins, and no origin in them. */

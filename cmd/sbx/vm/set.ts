@@ -83,7 +83,10 @@ export const command: Command = {
   },
 };
 
-/** The changes that a call names, but for the image: it is pulled first. @throws {SbxError} `usage.invalid` */
+/**
+ * The changes that a call names, but for the image: it is pulled first.
+ * @throws {SbxError} `usage.invalid`
+ */
 function requestOf(args: Arguments): SetRequest {
   const hasUndo = args.has("undo-image");
   if (hasUndo && args.has("image")) throw usageError(command, "give one of --image and --undo-image");

@@ -18,7 +18,10 @@ async function runAttachCommands(client: Client, vm: Pick<VmSummary, "id" | "nam
   }
 }
 
-/** Program of the VM's shared terminal. Input that is not a terminal gets a separate shell, since its end would end the shared one. */
+/**
+ * Program of the VM's shared terminal. Input that is not a terminal gets a separate shell, since
+ * its end would end the shared one.
+ */
 const LOGIN_SHELL = ["/bin/bash", "--login"];
 
 export const command: Command = {

@@ -57,7 +57,9 @@ function questionsInTurn(client: Client): (ask: AskView) => void {
   };
 }
 
-/** Names the commands that answer; once a subject, since a resolver asks for the same name again and again. */
+/**
+ * Names the commands that answer; once a subject, since a resolver asks for the same name again and again.
+ */
 function notesOnce(): (ask: AskView) => void {
   const noted = new Set<string>();
   return (ask) => {
@@ -91,7 +93,11 @@ function lineOf(asks: AskView[]): string | undefined {
   );
 }
 
-/** Sends a typed answer. @param say prints text about a rule that is saved @throws {SbxError} it was not taken */
+/**
+ * Sends a typed answer.
+ * @param say prints text about a rule that is saved
+ * @throws {SbxError} it was not taken
+ */
 async function giveAnswer(
   client: Client,
   ask: AskView,
@@ -142,7 +148,10 @@ export function choicesOf({ covers, covers_host, covers_method, covers_path }: A
   return `allow? y = once, s = for the session${session}${path}${method}${host}${always}, n = no`;
 }
 
-/** The answer that a person typed; anything else, and nothing, is a no, which holds for a while: programs try again at once. */
+/**
+ * The answer that a person typed; anything else, and nothing, is a no, which holds for a
+ * while: programs try again at once.
+ */
 export function answerOf(ask: AskView, line: string | null): AskAnswer {
   const always = isAlways(line) && ask.covers;
   // The session's answer covers the event until the rule does.

@@ -160,11 +160,11 @@ async function make(folder: string): Promise<void> {
 }
 
 /**
- * Entries for VMs. A server in a VM may be hostile: it gets nothing of the host, and its key need not be known, since the
- * connection is a program that sbx runs in the VM of that name.
+ * Entries for VMs. A server in a VM may be hostile: it gets nothing of the host, and its key need not be
+ * known, since the connection is a program that sbx runs in the VM of that name.
  *
- * @param isAlone no other configuration is read with it, so the forwards of a command line are the only ones; beside another
- * one all are off, since no option refuses that one's alone
+ * @param isAlone no other configuration is read with it, so the forwards of a command line are the only ones;
+ * beside another one all are off, since no option refuses that one's alone
  */
 export function sshConfig(names: string[], access: SshAccess, { isAlone = false } = {}): string {
   const { sbx, home, identity, publicKey } = access;

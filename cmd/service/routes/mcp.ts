@@ -25,7 +25,10 @@ export function routeMcp(app: Hono, mcp: ProfileMcp): void {
   );
 }
 
-/** Name of the tool in a path: `~1` is `/` and `~2` is `%`, which no segment of a path can hold, and `~0` is `~`. */
+/**
+ * Name of the tool in a path: `~1` is `/` and `~2` is `%`, which no segment of a
+ * path can hold, and `~0` is `~`.
+ */
 function toolOf(segment: string): string {
   return segment.replaceAll("~2", "%").replaceAll("~1", "/").replaceAll("~0", "~");
 }

@@ -82,7 +82,8 @@ export function routePolicy(
   });
   handle(app, policyRoutes.evaluate, async ({ params, body }) => {
     const { completeEvent } = await import("../../../lib/policy/author/mod.ts");
-    // The definition of the route has checked it, as a record since the generator of OpenAPI takes no recursive schema.
+    // The definition of the route has checked it, as a record since the generator of
+    // OpenAPI takes no recursive schema.
     const complete = completeEvent(body.event as unknown as PolicyContext);
     const policy = await (body.draft ? rules.policyWith(params.id, body.draft) : rules.policyOf(params.id));
     const { decision, findings, event, failures } = policy.evaluate(complete, { explain: true });

@@ -46,7 +46,8 @@ export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices
     socket.onmessage = ({ data }) =>
       void type(call, data).catch(async (error) => {
         const isInvalid = error instanceof SbxError && error.code === "request.invalid";
-        // A terminal that has ended takes no input: its own reason comes first, such as a rule that blocked its program.
+        // A terminal that has ended takes no input: its own reason comes first, such as a
+        // rule that blocked its program.
         if (!isInvalid) await shown;
         if (socket.readyState === WebSocket.OPEN) {
           socket.close(isInvalid ? 1007 : 1011, isInvalid ? error.message : "the VM went away");
@@ -96,7 +97,10 @@ function sizeOf(text: string): { cols: number; rows: number } {
   throw new SbxError("request.invalid", "a terminal's size is {cols, rows}");
 }
 
-/** Id of the job whose terminal is meant. @throws {SbxError} `job.not_found`, `job.ended`, `job.no_terminal` */
+/**
+ * Id of the job whose terminal is meant.
+ * @throws {SbxError} `job.not_found`, `job.ended`, `job.no_terminal`
+ */
 async function jobOf(vm: Vm, id: string | undefined): Promise<string | undefined> {
   if (id === undefined) return undefined;
   requireTerminal(await findJob(vm, id));

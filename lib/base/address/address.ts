@@ -2,9 +2,9 @@
 import { memoize } from "../memo/mod.ts";
 
 /**
- * Parses an address to its 4 or 16 bytes; `undefined` for a name. Accepts the spellings of URL parsers and `inet_aton`:
- * one to four parts, decimal, octal (`0177.1`) or hex (`0x7f000001`), full-width digits, percent escapes (`%31`),
- * brackets, zones, IPv4 in IPv6.
+ * Parses an address to its 4 or 16 bytes; `undefined` for a name. Accepts the spellings of URL parsers and
+ * `inet_aton`: one to four parts, decimal, octal (`0177.1`) or hex (`0x7f000001`), full-width digits, percent
+ * escapes (`%31`), brackets, zones, IPv4 in IPv6.
  */
 export function parseAddress(text: string): Uint8Array | undefined {
   let host = text.includes(":") ? text : decodeEscapes(text);
@@ -136,9 +136,9 @@ function isDigit(unit: number): boolean {
 }
 
 /**
- * A host in its canonical spelling: a name in lower case without the last dot; an address in dotted decimal or
- * RFC 5952, without brackets, IPv4 in IPv6 as IPv4. `undefined` for anything else, also for a name that ends in a number:
- * some programs take it for an address.
+ * A host in its canonical spelling: a name in lower case without the last dot; an address in dotted decimal
+ * or RFC 5952, without brackets, IPv4 in IPv6 as IPv4. `undefined` for anything else, also for a name that
+ * ends in a number: some programs take it for an address.
  *
  * @param text name or address in any spelling
  */

@@ -11,8 +11,8 @@ export const METADATA_ADDRESS = "169.254.169.254";
 /** Name of Google's metadata server. */
 export const METADATA_NAME = "metadata.google.internal";
 /**
- * Address that a guest's DNS gives {@linkcode METADATA_NAME}; the host answers there. It is of a documentation network
- * (RFC 5737), so that no DNS answer, this one included, leads into a private network.
+ * Address that a guest's DNS gives {@linkcode METADATA_NAME}; the host answers there. It is of a
+ * documentation network (RFC 5737), so that no DNS answer, this one included, leads into a private network.
  */
 export const METADATA_ALIAS = "192.0.2.254";
 

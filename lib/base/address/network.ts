@@ -35,8 +35,8 @@ function isWithin(bytes: Uint8Array, { bytes: net, bits }: Network): boolean {
 }
 
 /**
- * IPv4 addresses embedded in one of IPv6: mapped, compatible, NAT64 and ISATAP (the last four bytes), 6to4, and Teredo
- * (the server, and the client with its bits inverted).
+ * IPv4 addresses embedded in one of IPv6: mapped, compatible, NAT64 and ISATAP (the last four bytes), 6to4,
+ * and Teredo (the server, and the client with its bits inverted).
  */
 function embeddedV4Of(bytes: Uint8Array): Uint8Array[] {
   if (bytes.length !== 16) return [];
@@ -58,8 +58,8 @@ const CARRIERS = ["::ffff:0:0/96", "::/96", "::ffff:0:0:0/96", "64:ff9b::/96", "
 );
 
 /**
- * Networks closed to guests unless a rule allows them: this host, its neighbours, cloud metadata services, and tunnels
- * and translators whose other side is not known.
+ * Networks closed to guests unless a rule allows them: this host, its neighbours, cloud metadata services,
+ * and tunnels and translators whose other side is not known.
  */
 const PRIVATE_NETWORKS = [
   "0.0.0.0/8",
@@ -85,12 +85,13 @@ const PRIVATE_NETWORKS = [
 ].map((text) => parseCidr(text)!);
 
 /**
- * Services that a cloud offers its own machines at addresses that look public, from the clouds' own pages. Other clouds
- * use link-local addresses (169.254.169.254: AWS, Google, Oracle), shared ones (100.100.100.200: Alibaba) or unique local
- * ones, which are private anyway.
+ * Services that a cloud offers its own machines at addresses that look public, from the clouds' own pages.
+ * Other clouds use link-local addresses (169.254.169.254: AWS, Google, Oracle), shared ones (100.100.100.200:
+ * Alibaba) or unique local ones, which are private anyway.
  */
 const CLOUD_NETWORKS = [
-  // Azure, "What is IP address 168.63.129.16?": DNS, health probes, and the agent that issues a machine's certificates.
+  // Azure, "What is IP address 168.63.129.16?": DNS, health probes, and the agent that
+  // issues a machine's certificates.
   "168.63.129.16/32",
   // IBM Cloud, "IBM Cloud IP ranges", service network: DNS, time, mirrors, and the endpoints of its services.
   "161.26.0.0/16",
@@ -102,8 +103,8 @@ const PRIVATE_NAMES =
   /^(.*\.)?localhost(\.localdomain)?$|^localhost[46](\.localdomain[46])?$|^ip6-(localhost|loopback)$|^metadata(\.google\.internal|\.goog)?$|^instance-data(\.ec2\.internal)?$/;
 
 /**
- * True for this machine, also at its public addresses, a private, link-local or shared network, or a metadata service:
- * by address in every spelling, and by well-known name, without DNS.
+ * True for this machine, also at its public addresses, a private, link-local or shared network, or a metadata
+ * service: by address in every spelling, and by well-known name, without DNS.
  */
 export function isPrivateHost(host: string): boolean {
   return isAlwaysPrivate(host) || OWN.has(host);
@@ -123,8 +124,8 @@ const isAlwaysPrivate = memoize((host: string): boolean => {
 const OWN_MAX_AGE_MS = 1000;
 
 /**
- * Shortest IPv6 prefix that counts as a link, in bits: a link's prefix has 64, and a much shorter one, such as a tunnel's,
- * also covers strangers.
+ * Shortest IPv6 prefix that counts as a link, in bits: a link's prefix has 64, and a much shorter one, such
+ * as a tunnel's, also covers strangers.
  */
 const LINK_BITS_MIN = 56;
 
@@ -135,8 +136,8 @@ interface OwnAddress {
 }
 
 /**
- * Addresses of this machine as they change, and of its neighbours on IPv6 links: a printer there has a global address, and
- * only the network's router protects it. IPv4 neighbours have private addresses.
+ * Addresses of this machine as they change, and of its neighbours on IPv6 links: a printer there has a global
+ * address, and only the network's router protects it. IPv4 neighbours have private addresses.
  */
 export class OwnAddresses {
   readonly #read: () => OwnAddress[];
@@ -149,7 +150,9 @@ export class OwnAddresses {
     this.#now = now;
   }
 
-  /** True for an address of this machine or link, in every spelling, now or {@linkcode OWN_MAX_AGE_MS} ago. */
+  /**
+   * True for an address of this machine or link, in every spelling, now or {@linkcode OWN_MAX_AGE_MS} ago.
+   */
   has(host: string): boolean {
     if (this.#now() - this.#readAt >= OWN_MAX_AGE_MS) {
       const addresses = this.#read().flatMap(({ address, cidr }) => {

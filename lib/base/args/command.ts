@@ -63,7 +63,10 @@ export interface Command {
   options: Option[];
   /** number of positional words; default none */
   words?: { min: number; max: number };
-  /** accepts empty words; elsewhere one comes from an unset variable of a script, and would mean the folder of the call */
+  /**
+   * accepts empty words; elsewhere one comes from an unset variable of a script, and
+   * would mean the folder of the call
+   */
   emptyWords?: boolean;
   /** accepts `-- CMD…`; in other commands `--` ends the options */
   program?: boolean;
@@ -71,7 +74,10 @@ export interface Command {
   examples: string[];
   /** words that the shell offers, by place; the last also for the places after it */
   completes?: readonly Completion[];
-  /** exit code of its own failure, default 1; a command that runs a guest's program needs another, since 1 may be the guest's */
+  /**
+   * exit code of its own failure, default 1; a command that runs a guest's program needs
+   * another, since 1 may be the guest's
+   */
   failure?: number;
   /** Runs the command. @returns the exit code */
   run(args: Arguments): Promise<number>;
@@ -135,7 +141,10 @@ export class Arguments {
     return this.#options.get(name) ?? [];
   }
 
-  /** Returns the value of a numeric option. @throws {SbxError} `usage.invalid`: not a number from `min` to `max` */
+  /**
+   * Returns the value of a numeric option.
+   * @throws {SbxError} `usage.invalid`: not a number from `min` to `max`
+   */
   number(
     name: string,
     { min, max, whole = true }: { min: number; max: number; whole?: boolean },

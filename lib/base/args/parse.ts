@@ -12,8 +12,8 @@ import {
 import type { ParsedOptions } from "./options/mod.ts";
 
 /**
- * Parses the arguments of a command: `--name value`, `--name=value`, `-n value`, switches, words, and a program after
- * `--`.
+ * Parses the arguments of a command: `--name value`, `--name=value`, `-n value`, switches,
+ * words, and a program after `--`.
  *
  * @param argv without the command's own words
  * @throws {SbxError} `usage.invalid`: arguments that do not fit the command
@@ -34,8 +34,8 @@ export async function parseArguments(invocation: Invocation, argv: string[]): Pr
 }
 
 /**
- * Parses options and words. The library is loaded by a computed specifier, for calls with options only: it would delay
- * the start of `sbx exec` by 4 ms. cmd/all.ts names the file.
+ * Parses options and words. The library is loaded by a computed specifier, for calls with options only: it
+ * would delay the start of `sbx exec` by 4 ms. cmd/all.ts names the file.
  */
 async function parseOptions(invocation: Invocation, argv: string[]): Promise<ParsedOptions> {
   const file = "./options/mod.ts";
@@ -67,7 +67,8 @@ function checkWords(invocation: Invocation, { words, program: guest }: Arguments
 /**
  * Finds the subcommand of a call, or that of a group for calls without; options may precede it.
  *
- * @returns the subcommand, and the arguments without its name; no subcommand if the call asks for the group's help
+ * @returns the subcommand, and the arguments without its name; no subcommand if the
+ * call asks for the group's help
  * @throws {SbxError} `usage.invalid`: missing or unknown subcommand
  */
 export async function findSubcommand(

@@ -81,7 +81,10 @@ interface Notification {
   actions: Record<string, string>;
 }
 
-/** Notifications of this session's desktop; connects when there is something to show, and again after a failure. */
+/**
+ * Notifications of this session's desktop; connects when there is something to
+ * show, and again after a failure.
+ */
 export class DbusBoard {
   readonly #address: () => Promise<string | undefined>;
   #bus?: Promise<dbus.MessageBus>;

@@ -32,8 +32,8 @@ export async function diskUse(path: string, counted: Counted = new Set()): Promi
 }
 
 /**
- * Measures a file or folder: blocks, so that holes of sparse files take none, and each inode once. Links are not followed.
- * Unreadable folders count nothing.
+ * Measures a file or folder: blocks, so that holes of sparse files take none, and each inode once. Links are
+ * not followed. Unreadable folders count nothing.
  *
  * @param counted files of earlier calls, which count nothing again
  */

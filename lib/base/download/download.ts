@@ -114,7 +114,9 @@ class Part {
     return differenceOf(digest, content);
   }
 
-  /** Copies a local file in the kernel, which shares its blocks where the file system can: 300 MB at no cost. */
+  /**
+   * Copies a local file in the kernel, which shares its blocks where the file system can: 300 MB at no cost.
+   */
   async #copy(url: URL, digest: Digest): Promise<string | undefined | null> {
     const { content } = this.#options;
     const from = fromFileUrl(url);

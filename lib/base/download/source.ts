@@ -75,8 +75,8 @@ async function openHttp(url: URL, question: Question, options: FetchOptions): Pr
     await body?.cancel();
     watch[Symbol.dispose]();
     if (status === 404 || status === 410) return null;
-    // 416: the part is as long as the server's file, or longer. A wrong range is of another file. The whole file is
-    // fetched again, and its hash decides.
+    // 416: the part is as long as the server's file, or longer. A wrong range is of another file. The whole
+    // file is fetched again, and its hash decides.
     if (question.start > 0 && (status === 416 || status === 206)) {
       return await openHttp(url, { ...question, start: 0 }, options);
     }

@@ -9,8 +9,8 @@ export interface SbxErrorOptions {
 }
 
 /**
- * Failure shown to users. `code` is a stable string (`vm.not_found`) with the HTTP status of {@linkcode statusOf};
- * `message` names the failure and its object.
+ * Failure shown to users. `code` is a stable string (`vm.not_found`) with the HTTP status of
+ * {@linkcode statusOf}; `message` names the failure and its object.
  *
  * @example
  * ```ts
@@ -30,8 +30,8 @@ export class SbxError extends Error {
 }
 
 /**
- * Converts any error to an {@linkcode SbxError}: ours stay as they are, others become the cause of an error that hides
- * their text. Failures that a person can mend get a code of their own, the rest are `internal`.
+ * Converts any error to an {@linkcode SbxError}: ours stay as they are, others become the cause of an error
+ * that hides their text. Failures that a person can mend get a code of their own, the rest are `internal`.
  *
  * @param action gerund phrase for the message, such as `reading /path`
  */
@@ -79,7 +79,8 @@ function isErrno(error: unknown, code: string, number: number): boolean {
 }
 
 /**
- * Handler of a failure without consequences. The reason is for the reader; log a failure that someone should know of.
+ * Handler of a failure without consequences. The reason is for the reader; log a
+ * failure that someone should know of.
  *
  * @example
  * ```ts

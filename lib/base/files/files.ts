@@ -18,7 +18,9 @@ const TARGET_LIMIT = 4095;
 
 const encoder = new TextEncoder();
 
-/** A tree of files. No operation reaches a file outside, whatever another program does in it at the same time. */
+/**
+ * A tree of files. No operation reaches a file outside, whatever another program does in it at the same time.
+ */
 export class Files {
   readonly #root: string;
   readonly #calls: FileCalls;
@@ -45,7 +47,8 @@ export class Files {
   }
 
   /**
-   * Opens a regular file. `allocated` are the `bytes` it takes on the disk, fewer than its size where it has holes.
+   * Opens a regular file. `allocated` are the `bytes` it takes on the disk, fewer
+   * than its size where it has holes.
    *
    * @throws {SbxError} `path.outside_workspace`, `file.not_found`; `file.invalid`: not a regular file
    */
@@ -66,7 +69,8 @@ export class Files {
    * Writes a file atomically, and makes the folders above it.
    *
    * @param mode permission bits; set-user-id and the like are never set
-   * @param complete called with all of the bytes written, before the file has its name; its failure leaves no file
+   * @param complete called with all of the bytes written, before the file has its
+   * name; its failure leaves no file
    * @returns its size in `bytes`
    * @throws {SbxError} `file.conflict`: another program removed its folder meanwhile
    */
@@ -115,8 +119,8 @@ export class Files {
   /**
    * Makes a symbolic link atomically, and the folders above it. Only the guest follows it.
    *
-   * @throws {SbxError} `file.invalid`: an empty or long target, a folder is in the way; `file.conflict`: another program
-   * removed its folder meanwhile
+   * @throws {SbxError} `file.invalid`: an empty or long target, a folder is in the way; `file.conflict`:
+   * another program removed its folder meanwhile
    */
   async makeLink(path: string, target: string): Promise<void> {
     const relative = this.relative(path);

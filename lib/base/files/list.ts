@@ -6,9 +6,15 @@ export interface OpenPath extends Disposable {
   readonly path: string;
 }
 
-/** Calls of the system that a tree of files needs (ffi/host, or ffi/libc in the guest, whose programs load no more than they need). */
+/**
+ * Calls of the system that a tree of files needs (ffi/host, or ffi/libc in the guest, whose
+ * programs load no more than they need).
+ */
 export interface FileCalls {
-  /** Opens `path` below `root`, and follows links that stay below it. @throws {OpenError} `EXDEV`: it leaves `root` */
+  /**
+   * Opens `path` below `root`, and follows links that stay below it.
+   * @throws {OpenError} `EXDEV`: it leaves `root`
+   */
   openBeneath(root: string, path: string, options: { directory: boolean }): OpenPath;
   /** Yields the names in a folder as bytes, in no order. */
   readNames(path: string): AsyncGenerator<Uint8Array<ArrayBuffer>>;
@@ -105,8 +111,8 @@ export class FileLister {
   }
 
   /**
-   * The first names of a folder from `first` on, sorted; only as many as the page may need are kept. `leftOut` has the
-   * names that are not UTF-8, escaped, unless an earlier page had them.
+   * The first names of a folder from `first` on, sorted; only as many as the page may need are kept.
+   * `leftOut` has the names that are not UTF-8, escaped, unless an earlier page had them.
    */
   async #names(
     path: string,

@@ -85,8 +85,8 @@ export class Digest {
 }
 
 /**
- * Identity of a file's content without reading it: any write changes it, also one that puts the times back, since the
- * time of change is the kernel's own.
+ * Identity of a file's content without reading it: any write changes it, also one that puts the times back,
+ * since the time of change is the kernel's own.
  *
  * @throws {Error} with `code` "ENOENT" where there is no file
  */
@@ -95,7 +95,10 @@ export async function fileStamp(path: string): Promise<string> {
   return [dev, ino, size, mtimeNs, ctimeNs].join(":");
 }
 
-/** Fingerprint of a public key in PEM: SHA-256 of its SPKI, as `openssl pkey -pubin -outform DER | sha256sum` has it. */
+/**
+ * Fingerprint of a public key in PEM: SHA-256 of its SPKI, as
+ * `openssl pkey -pubin -outform DER | sha256sum` has it.
+ */
 export function keyFingerprint(pem: string): string {
   const der = createPublicKey(pem).export({ type: "spki", format: "der" });
   return `sha256:${createHash("sha256").update(der).digest("hex")}`;

@@ -1,15 +1,21 @@
 /**
- * Gives memory of a process that waits back to its machine. V8 collects when memory is asked for: a process that came to rest
- * keeps what its start or its last work has left, about as much again as it needs.
+ * Gives memory of a process that waits back to its machine. V8 collects when memory is asked for: a process
+ * that came to rest keeps what its start or its last work has left, about as much again as it needs.
  */
 import { backgroundInterval } from "../time/mod.ts";
 
-/** V8's flag for a function that collects. Compiled programs have it (scripts/build.ts); others set it when they need it. */
+/**
+ * V8's flag for a function that collects. Compiled programs have it (scripts/build.ts);
+ * others set it when they need it.
+ */
 export const COLLECTOR_FLAG = "--expose-gc";
 
 /** Time between two looks, in `ms`. */
 const LOOK_MS = 5000;
-/** Growth of the memory that is held since the last collection that is worth another one, in `bytes`: it takes 0.2 s of a processor. */
+/**
+ * Growth of the memory that is held since the last collection that is worth another one, in `bytes`:
+ * it takes 0.2 s of a processor.
+ */
 const WORTH_BYTES = 8 * 1024 * 1024;
 /** Most growth between two looks of a process at rest, in `bytes`. */
 const STILL_BYTES = 512 * 1024;

@@ -7,7 +7,9 @@ const WRITE = 0o022, READ_WRITE = 0o077;
 export interface AccessTerms {
   /** `secret`: others may neither read nor write it; `unchanged`: they may read it */
   keep: "secret" | "unchanged";
-  /** `owns`: the file may be root's too; `shares`: others may also read root's file, which root has decided */
+  /**
+   * `owns`: the file may be root's too; `shares`: others may also read root's file, which root has decided
+   */
   root?: "owns" | "shares";
 }
 
@@ -17,7 +19,10 @@ export interface AccessProblem {
   hint: string;
 }
 
-/** Tests the owner and the mode of a file that was found, best of the opened one. @returns `undefined` if it may be used */
+/**
+ * Tests the owner and the mode of a file that was found, best of the opened one.
+ * @returns `undefined` if it may be used
+ */
 export function accessProblem(
   path: string,
   { isFile, uid, mode }: Pick<Deno.FileInfo, "isFile" | "uid" | "mode">,

@@ -4,8 +4,8 @@ import { ignore } from "../error/mod.ts";
 import { backgroundInterval, timeLimit } from "../time/mod.ts";
 
 /**
- * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the same folder,
- * fsync, rename; on failure the temporary file is removed.
+ * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the
+ * same folder, fsync, rename; on failure the temporary file is removed.
  *
  * @param mode permission bits, default 0o600: files of sbx are private to its user
  */
@@ -24,12 +24,12 @@ export async function writeAtomic(path: string, data: string | Uint8Array, mode 
 }
 
 /**
- * Takes the exclusive lock of an open file, or gives up after `ms`, on a slow machine later ({@linkcode timeLimit}).
- * The kernel frees the lock when the file is closed, even by a crash. A lock granted after the timeout is freed at once,
- * since its file is closed by then.
+ * Takes the exclusive lock of an open file, or gives up after `ms`, on a slow machine later
+ * ({@linkcode timeLimit}). The kernel frees the lock when the file is closed, even by a crash. A lock granted
+ * after the timeout is freed at once, since its file is closed by then.
  *
- * Uses `lock` alone, which occupies one of Deno's few blocking threads while waiting: the runtime used to test compiled
- * programs has no `tryLock`.
+ * Uses `lock` alone, which occupies one of Deno's few blocking threads while waiting: the runtime used to
+ * test compiled programs has no `tryLock`.
  *
  * @returns true if the lock was acquired
  */
@@ -46,8 +46,8 @@ export async function lockWithin(file: Deno.FsFile, ms: number): Promise<boolean
 }
 
 /**
- * Tests whether a pid file names this process. A home that was removed and made again has the files of another one, which
- * a process of the home before must leave alone.
+ * Tests whether a pid file names this process. A home that was removed and made again has the files of
+ * another one, which a process of the home before must leave alone.
  */
 export function namesThisProcess(pidFile: string): boolean {
   try {

@@ -57,8 +57,8 @@ const WRITABLE_BY_OTHERS = 0o022;
 /**
  * The home of this process, checked; or the one that another process's environment names.
  *
- * @throws {SbxError} `home.foreign`: another user owns the home or its run folder, or may write to it, and so could put a
- * socket, rules or a program of theirs there
+ * @throws {SbxError} `home.foreign`: another user owns the home or its run folder, or may write to it, and so
+ * could put a socket, rules or a program of theirs there
  */
 export function home(env?: { get(name: string): string | undefined }): Home {
   if (env) return placesOf(env);
@@ -76,7 +76,10 @@ export async function makeRunDir({ runDir }: Pick<Home, "runDir">): Promise<void
   await makeOwnFolder(runDir);
 }
 
-/** Makes a folder, unless it is there, and looks whose it is then: another user may be faster. @throws {SbxError} `home.foreign` */
+/**
+ * Makes a folder, unless it is there, and looks whose it is then: another user may be faster.
+ * @throws {SbxError} `home.foreign`
+ */
 export async function makeOwnFolder(path: string): Promise<void> {
   await Deno.mkdir(path, { recursive: true, mode: 0o700 });
   requireOwn(path);

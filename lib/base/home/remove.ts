@@ -8,8 +8,8 @@ export function removeIfThere(path: string): void {
 }
 
 /**
- * Removes a folder and all in it, if it is there. A guest may have taken this user's permissions from a folder of its
- * workspace, which keeps its content.
+ * Removes a folder and all in it, if it is there. A guest may have taken this user's permissions from a
+ * folder of its workspace, which keeps its content.
  */
 export async function removeFolder(path: string): Promise<void> {
   try {

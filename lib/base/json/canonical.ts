@@ -1,6 +1,6 @@
 /**
- * Serializes to canonical JSON: compact, object keys sorted by UTF-16 code units, `undefined` fields omitted. Equals
- * RFC 8785 for JSON values, since V8 formats numbers and strings as it requires.
+ * Serializes to canonical JSON: compact, object keys sorted by UTF-16 code units, `undefined` fields omitted.
+ * Equals RFC 8785 for JSON values, since V8 formats numbers and strings as it requires.
  */
 export function canonicalJson(value: unknown): string {
   if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";

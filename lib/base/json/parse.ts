@@ -20,8 +20,9 @@ export class ReservedKeyError extends SyntaxError {
 }
 
 /**
- * Parses JSON that others wrote. Whatever reads the value (validation, rules, records) recurses, and would overflow the
- * stack on a value that is nested deep enough: such a text is refused here, before there is a value.
+ * Parses JSON that others wrote. Whatever reads the value (validation, rules, records) recurses,
+ * and would overflow the stack on a value that is nested deep enough: such a text is refused
+ * here, before there is a value.
  *
  * @param max nesting levels allowed
  * @throws {NestingError} nested deeper
@@ -37,8 +38,8 @@ export function parseJson(text: string, max = JSON_DEPTH_MAX): unknown {
 }
 
 /**
- * As {@linkcode parseJson}, with any keys: for frames, where one odd key in the arguments of a tool must not end the
- * connection. Their readers keep a key `__proto__` as data, or drop it before anything acts on it.
+ * As {@linkcode parseJson}, with any keys: for frames, where one odd key in the arguments of a tool must not
+ * end the connection. Their readers keep a key `__proto__` as data, or drop it before anything acts on it.
  *
  * @throws {NestingError} nested deeper
  * @throws {SyntaxError} not JSON
@@ -54,8 +55,8 @@ function hasReservedKey(value: unknown): boolean {
 }
 
 /**
- * Tests whether JSON is nested deeper than `max` levels. A text with no more opening brackets than that cannot be, so a count
- * decides for nearly all of them.
+ * Tests whether JSON is nested deeper than `max` levels. A text with no more opening brackets than that
+ * cannot be, so a count decides for nearly all of them.
  */
 export function isDeeper(json: string, max: number): boolean {
   if (json.length <= max) return false;

@@ -37,14 +37,15 @@ const { level: threshold, problem } = parseLevel(readLevelVariable());
 for (const each of [problem, TIME_FACTOR.problem]) if (each !== undefined) say(each);
 
 /**
- * Writes one line with time and level, if `SBX_LOG` includes the level. Never throws, unlike `console.error`: on a full
- * disk a lost log line must not end the process. Takes strings as they are, errors with their stack, and inspects other
- * values.
+ * Writes one line with time and level, if `SBX_LOG` includes the level. Never throws, unlike `console.error`:
+ * on a full disk a lost log line must not end the process. Takes strings as they are, errors with their
+ * stack, and inspects other values.
  *
  * - `error`: a failure of sbx itself, or one that stops a VM
  * - `warn`: a problem that sbx works around
  * - `info`: a change of state
- * - `debug`: each request and call by its name; never values, queries, bodies or causes, which may have secrets
+ * - `debug`: each request and call by its name; never values, queries, bodies or
+ *   causes, which may have secrets
  */
 export const log = {
   error: (...parts: unknown[]): void => write("error", parts),
@@ -71,7 +72,9 @@ function write(level: LogLevel, parts: unknown[]): void {
   say(`${new Date().toISOString()} ${level} ${texts.join(" ")}`);
 }
 
-/** Writes a line of any level without the time, such as a startup error for the parent process. Never throws. */
+/**
+ * Writes a line of any level without the time, such as a startup error for the parent process. Never throws.
+ */
 export function say(line: string): void {
   try {
     const bytes = encoder.encode(`${redact ? redact(line) : line}\n`);
@@ -82,8 +85,8 @@ export function say(line: string): void {
 }
 
 /**
- * Logs unhandled promise rejections instead of ending the process, for a role that serves many clients: a failure in
- * one task must not end the others.
+ * Logs unhandled promise rejections instead of ending the process, for a role that serves many clients: a
+ * failure in one task must not end the others.
  */
 export function outliveRejections(): void {
   globalThis.addEventListener("unhandledrejection", (event) => {

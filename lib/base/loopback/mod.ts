@@ -1,6 +1,6 @@
 /**
- * The end of a login on this machine: the browser brings the code to a port of 127.0.0.1 (RFC 8252). Answers show nothing of
- * what came.
+ * The end of a login on this machine: the browser brings the code to a port of 127.0.0.1 (RFC 8252).
+ * Answers show nothing of what came.
  */
 import { timingSafeEqual } from "@std/crypto";
 import { ignore, type SbxError } from "../error/mod.ts";

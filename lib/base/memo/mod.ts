@@ -1,4 +1,7 @@
-/** Results of pure functions of short texts, kept for the texts that come again and again: hosts, content types. */
+/**
+ * Results of pure functions of short texts, kept for the texts that come again
+ * and again: hosts, content types.
+ */
 
 /** Results that one function keeps. */
 const ENTRIES_MAX = 1024;

@@ -1,7 +1,7 @@
 /**
- * Metrics in the text format of Prometheus (docs/guides/metrics.md). The format has version 0.0.4. Each label has a
- * fixed set of values, so that nothing a guest chooses becomes a name of a series; any other value is counted as
- * `other`.
+ * Metrics in the text format of Prometheus (docs/guides/metrics.md). The format has version 0.0.4. Each
+ * label has a fixed set of values, so that nothing a guest chooses becomes a name of a series; any
+ * other value is counted as `other`.
  */
 
 /** Labels of a metric, with all of their values. */
@@ -145,8 +145,9 @@ export interface ServiceMetrics {
 }
 
 /**
- * Joins the metrics of services of several users. A service is its user's, who may have it write anything: lines that are no
- * metric of sbx are left out, a series comes once, and no service writes a sample of another user.
+ * Joins the metrics of services of several users. A service is its user's, who may have it write
+ * anything: lines that are no metric of sbx are left out, a series comes once, and no service
+ * writes a sample of another user.
  */
 export function joinMetrics(services: readonly ServiceMetrics[]): string {
   const families = new Map<string, { help?: string; type?: string; samples: string[] }>();

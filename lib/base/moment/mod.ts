@@ -1,4 +1,6 @@
-/** Times as people give them: `14:05`, `2h ago`, `yesterday 14:05`; local unless they end in Z or an offset */
+/**
+ * Times as people give them: `14:05`, `2h ago`, `yesterday 14:05`; local unless they end in Z or an offset
+ */
 import { SbxError } from "../error/mod.ts";
 
 const UNITS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 };
@@ -81,8 +83,8 @@ function momentsOf([year, month, day]: Day, rest: (string | undefined)[]): numbe
 }
 
 /**
- * The moments at which a local clock shows a time: two in the hour that comes again when the clock is put back. For a time that
- * the clock skips: by the offset before, and by the one after.
+ * The moments at which a local clock shows a time: two in the hour that comes again when the clock is put
+ * back. For a time that the clock skips: by the offset before, and by the one after.
  *
  * @param clock the time as if it were UTC
  */

@@ -42,8 +42,8 @@ const UNSEEN_IN_JSON =
   /[\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\u034f\u115f\u1160\u17b4\u17b5\u3164\uffa0\ufff9-\ufffb]|[\u{e0000}-\u{e007f}]/gu;
 
 /**
- * Replaces characters that move the cursor, rewrite the screen, reorder a line or take no room on it, in text from a guest
- * or a server.
+ * Replaces characters that move the cursor, rewrite the screen, reorder a line or take no room on it, in
+ * text from a guest or a server.
  *
  * @param keepLines keep line breaks; otherwise they become spaces
  */
@@ -52,7 +52,9 @@ export function plain(text: string, keepLines = false): string {
   return keepLines ? seen : seen.replaceAll("\n", " ");
 }
 
-/** JSON of a value with all of these characters escaped: safe on a terminal, and the same value to a parser. */
+/**
+ * JSON of a value with all of these characters escaped: safe on a terminal, and the same value to a parser.
+ */
 export function formatJson(value: unknown, indent?: number): string {
   return JSON.stringify(value, null, indent).replace(
     UNSEEN_IN_JSON,

@@ -57,8 +57,8 @@ export async function environmentOf(pid: number): Promise<Map<string, string> | 
 }
 
 /**
- * True if the file that a process runs was replaced or removed since its start, as by an upgrade. Only Linux shows it;
- * elsewhere, and for processes of other users, false.
+ * True if the file that a process runs was replaced or removed since its start, as by an upgrade. Only Linux
+ * shows it; elsewhere, and for processes of other users, false.
  */
 export async function runsReplacedProgram(pid: number): Promise<boolean> {
   if (Deno.build.os !== "linux" || pid <= 0) return false;
@@ -74,7 +74,10 @@ export interface HomeProcesses {
   pids: number[];
 }
 
-/** Finds processes of a program whose file was replaced since their start, outside containers: only Linux shows it. */
+/**
+ * Finds processes of a program whose file was replaced since their start, outside
+ * containers: only Linux shows it.
+ */
 export function replacedProcesses(program: string): Promise<HomeProcesses[]> {
   return processesOf([`${program} (deleted)`]);
 }

@@ -45,8 +45,8 @@ const standardError = (): ProgressOutput => ({
 });
 
 /**
- * Progress bar on a terminal's stderr, plain lines elsewhere. The share done is the weight of the finished stages
- * plus the counted part of the current one.
+ * Progress bar on a terminal's stderr, plain lines elsewhere. The share done is the weight of the finished
+ * stages plus the counted part of the current one.
  *
  * @example
  * ```ts

@@ -6,7 +6,10 @@ export const VARIABLES = ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"].
   name.toLowerCase(),
 ]);
 
-/** A client for this machine's own ports, which no proxy can reach. Deno's own one would send their requests to it. */
+/**
+ * A client for this machine's own ports, which no proxy can reach. Deno's own one
+ * would send their requests to it.
+ */
 export function directClient(caCerts: string[] = []): Deno.HttpClient {
   return withoutVariables(() => Deno.createHttpClient({ caCerts }));
 }

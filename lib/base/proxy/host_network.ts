@@ -72,8 +72,8 @@ export class HostNetwork implements Disposable {
   }
 
   /**
-   * Connects for a guest: through the proxy to the address that policy decided on, so that no name leads elsewhere; to
-   * the name where the settings say so.
+   * Connects for a guest: through the proxy to the address that policy decided on, so that no name leads
+   * elsewhere; to the name where the settings say so.
    *
    * @throws {SbxError} `network.proxy.failed`
    */
@@ -111,7 +111,9 @@ export class HostNetwork implements Disposable {
     throw failure;
   }
 
-  /** Variables for child processes that connect directly, such as npm. Not for guests: may hold a password. */
+  /**
+   * Variables for child processes that connect directly, such as npm. Not for guests: may hold a password.
+   */
   environment(): Record<string, string> {
     const { https, http, find, noProxy } = this.#proxies;
     const urlFor = (proxy?: Proxy) =>
@@ -135,7 +137,10 @@ export class HostNetwork implements Disposable {
     this.#relay?.[Symbol.dispose]();
   }
 
-  /** True for a proxy that only {@linkcode connectThrough} can use: Deno's client and programs know plain ones. */
+  /**
+   * True for a proxy that only {@linkcode connectThrough} can use: Deno's
+   * client and programs know plain ones.
+   */
   #isRelayed(proxy: Proxy): boolean {
     return proxy === RELAYED || proxy.scheme !== "http" || this.#proxies.login !== undefined;
   }

@@ -17,8 +17,8 @@ export interface Untrusted {
 }
 
 /**
- * Explains a failed request, where the reason is the authority of the server's certificate: asks the server for the certificate
- * again, and sends it nothing.
+ * Explains a failed request, where the reason is the authority of the server's certificate: asks the server
+ * for the certificate again, and sends it nothing.
  *
  * @returns undefined for another failure
  */

@@ -1,7 +1,7 @@
 /**
- * PAC files: a program in JavaScript that names the proxy of an address. It is run in a worker with a limit of memory and of
- * time, in a realm that has the language alone: no file, no network, no object of this program. Names that it wants resolved are
- * resolved here, and it is run again with the answer.
+ * PAC files: a program in JavaScript that names the proxy of an address. It is run in a worker with a limit
+ * of memory and of time, in a realm that has the language alone: no file, no network, no object of this
+ * program. Names that it wants resolved are resolved here, and it is run again with the answer.
  */
 import { networkInterfaces } from "node:os";
 import { lookup } from "node:dns/promises";
@@ -57,7 +57,10 @@ export class PacFile {
     this.#url = url;
   }
 
-  /** Proxies as URLs, in order; `undefined` is a direct connection. @throws {SbxError} `network.proxy.failed` */
+  /**
+   * Proxies as URLs, in order; `undefined` is a direct connection.
+   * @throws {SbxError} `network.proxy.failed`
+   */
   find(sought: Sought, caCerts: string[] = []): Promise<(string | undefined)[]> {
     const { scheme, host, port, address } = sought;
     const key = `${scheme}://${host}:${port} ${address ?? ""}`;
@@ -207,7 +210,9 @@ function ownAddress(): string {
   return all.find(({ family, internal }) => family === "IPv4" && !internal)?.address ?? "127.0.0.1";
 }
 
-/** Only texts pass between the realm of the file and the worker: an object of one would lead into the other. */
+/**
+ * Only texts pass between the realm of the file and the worker: an object of one would lead into the other.
+ */
 const WORKER = `
 const { parentPort, workerData: { prelude, text } } = require("node:worker_threads");
 const vm = require("node:vm");

@@ -1,4 +1,6 @@
-/** A proxy of this process for itself: clients that know plain HTTP proxies alone reach any way through it. */
+/**
+ * A proxy of this process for itself: clients that know plain HTTP proxies alone reach any way through it.
+ */
 import { timingSafeEqual } from "@std/crypto";
 import { asSbxError } from "../error/mod.ts";
 import { log } from "../log/mod.ts";
@@ -11,7 +13,10 @@ import { pipeBoth } from "./tunnel.ts";
 /** Longest head of a request, in `bytes`. */
 const HEAD_MAX = 64 * 1024;
 const END = "\r\n\r\n";
-/** Longest time for a head, in `ms`, and connections that may owe theirs: any user of this machine can open some. */
+/**
+ * Longest time for a head, in `ms`, and connections that may owe theirs: any user
+ * of this machine can open some.
+ */
 const HEAD_MS = timeLimit(30_000), WAITING_MAX = 512;
 
 /** Connects by whatever way leads there. */
@@ -20,7 +25,10 @@ export type Open = (
   to: { hostname: string; port: number },
 ) => Promise<Deno.TcpConn>;
 
-/** The relay listens on loopback while its network is open. Only who has its password, a random one, is served. */
+/**
+ * The relay listens on loopback while its network is open. Only who has its
+ * password, a random one, is served.
+ */
 export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #password = crypto.getRandomValues(new Uint8Array(32)).toHex();

@@ -18,8 +18,9 @@ const AUTH_FILE_MAX = 4096;
 /** Values of the settings `network.upstream_proxy` and those beside it. */
 export interface ProxySettings {
   /**
-   * `http://`, `https://` or `socks5://` with `HOST:PORT`; `pac+` and the address of a PAC file; `system`: the one of the system's
-   * settings; `none`: no proxy, whatever the environment says; absent: that of the environment
+   * `http://`, `https://` or `socks5://` with `HOST:PORT`; `pac+` and the address of a PAC file;
+   * `system`: the one of the system's settings; `none`: no proxy, whatever the environment says;
+   * absent: that of the environment
    */
   url?: string;
   /** hosts without a proxy, in place of `NO_PROXY` */

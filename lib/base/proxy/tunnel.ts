@@ -1,4 +1,6 @@
-/** TCP connections through a proxy: CONNECT (RFC 9110 §9.3.6), also over TLS, and SOCKS5 (RFC 1928, RFC 1929). */
+/**
+ * TCP connections through a proxy: CONNECT (RFC 9110 §9.3.6), also over TLS, and SOCKS5 (RFC 1928, RFC 1929).
+ */
 import { SbxError } from "../error/mod.ts";
 import { ignore } from "../error/mod.ts";
 import { parseAddress } from "../address/mod.ts";
@@ -73,7 +75,8 @@ function basicOf({ username, password }: NonNullable<Proxy["user"]>): string {
 }
 
 /**
- * Reads the head of the answer and not a byte more: what follows is the host's, and TLS begins on the bare connection.
+ * Reads the head of the answer and not a byte more: what follows is the host's, and TLS
+ * begins on the bare connection.
  *
  * @returns the status; 0 for an invalid head
  */
@@ -179,8 +182,8 @@ async function readBytes(conn: Deno.Conn, count: number): Promise<Uint8Array> {
 // TLS inside of TLS.
 
 /**
- * A connection of this process to itself that carries the bytes of another one: Deno begins TLS on TCP alone. Only the connection
- * that was made here is accepted, whatever else connects to the port meanwhile.
+ * A connection of this process to itself that carries the bytes of another one: Deno begins TLS on TCP alone.
+ * Only the connection that was made here is accepted, whatever else connects to the port meanwhile.
  */
 async function bridged(far: Deno.Conn): Promise<Deno.TcpConn> {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
@@ -202,8 +205,8 @@ async function bridged(far: Deno.Conn): Promise<Deno.TcpConn> {
 const CHUNK = 64 * 1024;
 
 /**
- * Carries bytes both ways. The end of one direction is passed on, and the other goes on; both connections are closed when both have
- * ended, or one has failed.
+ * Carries bytes both ways. The end of one direction is passed on, and the other goes on; both connections are
+ * closed when both have ended, or one has failed.
  *
  * @param limit most `bytes` from `one` to `other`
  */

@@ -54,7 +54,9 @@ export function isPlaceholder(value: string): boolean {
   return NO_SECRET.test(value);
 }
 
-/** Values of names that hold secret words or the name of a service, and of headers and schemes of credentials. */
+/**
+ * Values of names that hold secret words or the name of a service, and of headers and schemes of credentials.
+ */
 export function findAssigned(text: string): Span[] {
   return [
     ...findNamed(text),

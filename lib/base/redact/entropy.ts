@@ -6,7 +6,10 @@ export const WORD_MIN = 20;
 const RUN_MIN = 16;
 /** Fewest bits a character of such a row. */
 const RUN_BITS = 3;
-/** Fewest changes between lower case, upper case and digits in a row, a character: names in programs have fewer. */
+/**
+ * Fewest changes between lower case, upper case and digits in a row, a
+ * character: names in programs have fewer.
+ */
 const CHANGES = 0.25;
 /** Lengths of hashes and ids in lower-case hex: parts of names of files, traces, commits, BLAKE3, SHA-512. */
 const HEX_LENGTHS = new Set([16, 32, 40, 64, 128]);

@@ -55,7 +55,9 @@ export class Redactor {
     return WITHHELD;
   };
 
-  /** A JSON value without secrets, also in names of fields. Values of fields with secret names are replaced. */
+  /**
+   * A JSON value without secrets, also in names of fields. Values of fields with secret names are replaced.
+   */
   value<T>(value: T): T {
     return this.#value(value) as T;
   }
@@ -100,7 +102,10 @@ export class Redactor {
   }
 }
 
-/** Secrets in a text that is to stay as it is: without names of people and places, numbers, and words that only look random. */
+/**
+ * Secrets in a text that is to stay as it is: without names of people and places, numbers,
+ * and words that only look random.
+ */
 export function findSecrets(text: string): Span[] {
   return readingsOf(text).flatMap(({ text, place }) =>
     [
@@ -132,7 +137,8 @@ function wordsPattern(names: readonly string[]): RegExp | undefined {
   return new RegExp(`(?<![\\w-])(?:${words.map((word) => RegExp.escape(word)).join("|")})(?![\\w-])`, "gi");
 }
 
-// Passwords in command lines, behind options whose names do not say so: `mysql -pPASSWORD`, `sshpass -p PASSWORD`.
+// Passwords in command lines, behind options whose names do not say so:
+// `mysql -pPASSWORD`, `sshpass -p PASSWORD`.
 
 /** Between an option and its value, also in a list of arguments in JSON. */
 const GAP = "(?:\\\\{0,4}[\"']?[\\s,=]{1,4})?";
@@ -182,8 +188,8 @@ export function findInCommands(text: string): Span[] {
   });
 }
 
-// Tokens of services by the prefixes that these document. Each pattern begins at the beginning of a word, and has bounded
-// repetitions: a search takes time in proportion to its text, whatever the text is.
+// Tokens of services by the prefixes that these document. Each pattern begins at the beginning of a word, and
+// has bounded repetitions: a search takes time in proportion to its text, whatever the text is.
 
 const WORD = "[\\w-]";
 const ALNUM = "[A-Za-z0-9]";

@@ -88,7 +88,10 @@ const SECRETS = new RegExp(
 /** 13 to 19 digits with an issuer's prefix: in groups, not among other groups, or in a row. */
 const CARD =
   /(?<![\w.+-]|[0-9A-F]{4}\s)(?:[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?|3\d{3}([ -])\d{6}\2\d{4,5}|[2-6]\d{13,18})(?![\w-]|\.\d|\s[0-9A-F]{4})/g;
-/** Issuers, by their first digits and the number of all. 19 digits in a row that begin with 4 are more often an id. */
+/**
+ * Issuers, by their first digits and the number of all. 19 digits in a row that
+ * begin with 4 are more often an id.
+ */
 const ISSUERS = [
   /^4\d{15}$/,
   /^(?:5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720)/,
@@ -146,8 +149,8 @@ const BREAK = /\\[rn]|\s/;
 const BASE64 = /^[A-Za-z0-9+/=]{0,80}$/;
 
 /**
- * Keys from their first line to their last. A key without end is withheld for its greatest length, and so is base64 before
- * an end without beginning: a tail of a log may begin inside a key.
+ * Keys from their first line to their last. A key without end is withheld for its greatest length, and so is
+ * base64 before an end without beginning: a tail of a log may begin inside a key.
  */
 export function findPrivateKeys(text: string): Span[] {
   const spans: Span[] = [];

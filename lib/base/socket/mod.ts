@@ -33,7 +33,9 @@ export class UnixServer {
     return this.#server.finished;
   }
 
-  /** Ends after the requests that are under way, and removes the socket unless another one is in its place. */
+  /**
+   * Ends after the requests that are under way, and removes the socket unless another one is in its place.
+   */
   async close(): Promise<void> {
     if (inodeOf(this.#path) === this.#inode) removeIfThere(this.#path);
     await this.#server.shutdown();

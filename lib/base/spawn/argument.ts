@@ -1,5 +1,8 @@
 const encoder = new TextEncoder();
-/** Field of `/proc/PID/stat` with the address of the arguments, counted from the one behind the program's name. */
+/**
+ * Field of `/proc/PID/stat` with the address of the arguments, counted from the
+ * one behind the program's name.
+ */
 const ARGUMENTS_FIELD = 45;
 
 /**

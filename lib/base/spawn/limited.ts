@@ -10,8 +10,8 @@ export interface OutputLimits {
 }
 
 /**
- * Output of a program that someone else controls: it has no terminal, from which it could type for the person who runs this one, and
- * the wait ends even if a program that it started keeps its streams open.
+ * Output of a program that someone else controls: it has no terminal, from which it could type for the person
+ * who runs this one, and the wait ends even if a program that it started keeps its streams open.
  *
  * @throws {SbxError} `program.limit`
  */

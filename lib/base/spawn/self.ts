@@ -84,8 +84,9 @@ const PATH_VARIABLES = [
 const INTO_LOG = 'log=$1; shift; exec "$@" >>"$log" 2>&1';
 
 /**
- * Starts this build in a role, in a new process session, with its output in a log file of mode 0600. Its working
- * directory is `/`: the parent's may be removed while it runs, and it could start no program from then on.
+ * Starts this build in a role, in a new process session, with its output in a log file of mode
+ * 0600. Its working directory is `/`: the parent's may be removed while it runs, and it could
+ * start no program from then on.
  */
 export function spawnDetached(
   role: string,

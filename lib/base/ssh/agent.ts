@@ -1,6 +1,6 @@
 /**
- * Keys and signatures of an SSH agent of the host (draft-ietf-sshm-ssh-agent): nothing else is asked of it, and no answer is
- * believed that does not prove itself. It may hang, lie, or be another program at its path.
+ * Keys and signatures of an SSH agent of the host (draft-ietf-sshm-ssh-agent): nothing else is asked of it,
+ * and no answer is believed that does not prove itself. It may hang, lie, or be another program at its path.
  */
 import { SbxError } from "../error/mod.ts";
 import { joinBytes } from "../bytes/mod.ts";
@@ -145,7 +145,10 @@ async function ask(
   }
 }
 
-/** Another user's socket is no agent of this person: where the agent has ended, somebody may have taken its path. */
+/**
+ * Another user's socket is no agent of this person: where the agent has ended,
+ * somebody may have taken its path.
+ */
 function requireOwn(socket: string): void {
   const { uid, isSocket } = Deno.statSync(socket);
   if (isSocket === false) throw agentError(socket, "is no socket");

@@ -1,4 +1,7 @@
-/** Reads private SSH keys from files of OpenSSH and OpenSSL into PKCS #8, the form in which secrets are stored. */
+/**
+ * Reads private SSH keys from files of OpenSSH and OpenSSL into PKCS #8, the
+ * form in which secrets are stored.
+ */
 import { Buffer } from "node:buffer";
 import { createPrivateKey, type KeyObject } from "node:crypto";
 import { curveOf, type PublicKey, publicKeyOf, SshKeyError } from "./public.ts";

@@ -1,4 +1,7 @@
-/** Public keys of SSH as lines and as bytes (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709), and signatures of their private ones. */
+/**
+ * Public keys of SSH as lines and as bytes (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709), and
+ * signatures of their private ones.
+ */
 import { Buffer } from "node:buffer";
 import { createHash, createPrivateKey, createPublicKey, type KeyObject, sign, verify } from "node:crypto";
 import { joinBytes } from "../bytes/mod.ts";
@@ -17,7 +20,10 @@ const CURVES: Readonly<Record<string, { crv: string; size: number; hash: string 
 };
 const RSA_HASHES: Readonly<Record<string, string>> = { "rsa-sha2-256": "sha256", "rsa-sha2-512": "sha512" };
 
-/** A public key as SSH has it: Ed25519, ECDSA, or RSA. DSA is broken, and keys of security devices need their device. */
+/**
+ * A public key as SSH has it: Ed25519, ECDSA, or RSA. DSA is broken, and keys of
+ * security devices need their device.
+ */
 export interface PublicKey {
   type: string;
   blob: Uint8Array<ArrayBuffer>;
@@ -105,7 +111,11 @@ function jwkOf(type: string, reader: Reader): { jwk: Record<string, string>; siz
   return { jwk: { kty: "EC", crv: curve.crv, x: url(x), y: url(y) }, size: curve.size };
 }
 
-/** Public half of a private key. @param secret base64 of PKCS #8 @throws {SshKeyError} of a kind that is not used; {@linkcode Error}: no key */
+/**
+ * Public half of a private key.
+ * @param secret base64 of PKCS #8
+ * @throws {SshKeyError} of a kind that is not used; {@linkcode Error}: no key
+ */
 export function publicKeyOf(secret: string): PublicKey {
   const { kty, crv, x, y, n, e } = createPublicKey(privateKeyObject(secret)).export({
     format: "jwk",
@@ -144,7 +154,8 @@ function unusedKind(): SshKeyError {
   );
 }
 
-// Signatures: a name of an algorithm and its bytes (RFC 4253 §6.6). ECDSA's two numbers are of one size here (IEEE P1363).
+// Signatures: a name of an algorithm and its bytes (RFC 4253 §6.6). ECDSA's two numbers are
+// of one size here (IEEE P1363).
 
 /**
  * Signs with a private key.
@@ -168,7 +179,10 @@ export function sshSignature(plain: Uint8Array, algorithm: string): Uint8Array<A
   return joinBytes([string(algorithm), string(blob)]);
 }
 
-/** Checks a signature as SSH has it. @returns the plain one; `undefined` for one of another key, data or algorithm */
+/**
+ * Checks a signature as SSH has it.
+ * @returns the plain one; `undefined` for one of another key, data or algorithm
+ */
 export function checkSignature(
   { type, key, size }: PublicKey,
   data: Uint8Array,

@@ -8,10 +8,10 @@ export interface TempPlace {
 }
 
 /**
- * Makes `sbx-<uid>` the folder for temporary files of this process and its children. A compiled Deno unpacks native
- * libraries there, under names that everybody can foresee: in a folder of all users the first one's files would be in the
- * way of the others, or loaded by them (docs/design/contracts/01-homes.md §1). Ends the process where no such
- * folder can be had.
+ * Makes `sbx-<uid>` the folder for temporary files of this process and its children. A compiled Deno unpacks
+ * native libraries there, under names that everybody can foresee: in a folder of all users the first one's
+ * files would be in the way of the others, or loaded by them (docs/design/contracts/01-homes.md §1). Ends the
+ * process where no such folder can be had.
  */
 export function usePrivateTemp(): void {
   const { dir, refused } = privateTemp({ uid: Deno.uid() ?? 0, env: Deno.env });
@@ -25,8 +25,8 @@ export function usePrivateTemp(): void {
 }
 
 /**
- * Finds a folder that is this user's alone: below TMPDIR or /tmp, or where another user has taken that name, below
- * XDG_RUNTIME_DIR or the home.
+ * Finds a folder that is this user's alone: below TMPDIR or /tmp, or where another user has taken that name,
+ * below XDG_RUNTIME_DIR or the home.
  *
  * @returns the folder, or the first one that is not this user's
  */
@@ -47,7 +47,10 @@ export function privateTemp({ uid, env }: TempPlace): { dir?: string; refused?: 
   return { refused };
 }
 
-/** @param isShared the folder above is the system's; another one is made where it is missing, and must be this user's */
+/**
+ * @param isShared the folder above is the system's; another one is made where it is
+ * missing, and must be this user's
+ */
 function makePrivate(dir: string, uid: number, isShared: boolean): "ours" | "taken" | "impossible" {
   try {
     if (!isShared) {

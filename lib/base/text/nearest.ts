@@ -10,8 +10,8 @@ export function nearest(word: string, candidates: Iterable<string>): string | un
 }
 
 /**
- * The sentence for a word that names nothing, in every hint: `did you mean "demo"?`. The candidates are words that the caller may
- * see, since one of them is shown.
+ * The sentence for a word that names nothing, in every hint: `did you mean "demo"?`. The candidates are words
+ * that the caller may see, since one of them is shown.
  *
  * @param show the text for a candidate, such as a command line
  * @returns `undefined`: no candidate is like it
@@ -41,8 +41,8 @@ function likeliest(word: string, candidates: readonly string[]): string | undefi
 }
 
 /**
- * The nearest of dotted ids: by the whole id, else by its last word (`ram_gb` and `vm.ram_gb` for `vm.resources.ram_gb`),
- * if only one id has that word.
+ * The nearest of dotted ids: by the whole id, else by its last word (`ram_gb` and `vm.ram_gb` for
+ * `vm.resources.ram_gb`), if only one id has that word.
  */
 export function nearestId(id: string, ids: readonly string[]): string | undefined {
   const near = nearest(id, ids);

@@ -25,8 +25,8 @@ export function parseTimeFactor(text: string | undefined): { factor: number; pro
 export const TIME_FACTOR = parseTimeFactor(readVariable());
 
 /**
- * A limit of time on this machine: `ms` times SBX_TIME_FACTOR, rounded. For waits that end with an error or a substitute,
- * not for intervals or for the life of anything.
+ * A limit of time on this machine: `ms` times SBX_TIME_FACTOR, rounded. For waits that end with an error or a
+ * substitute, not for intervals or for the life of anything.
  */
 export function timeLimit(ms: number): number {
   return Math.round(ms * TIME_FACTOR.factor);

@@ -1,6 +1,9 @@
 /** Finds out that the host slept: its wall clock went on, and the clock of its programs stood still. */
 
-/** Least difference between the two clocks that counts, in `ms`: slewing by NTP makes no more between two looks. */
+/**
+ * Least difference between the two clocks that counts, in `ms`: slewing by NTP
+ * makes no more between two looks.
+ */
 const JUMP_MS = 2000;
 
 /** The clocks of the host, as one process reads them. */
@@ -19,7 +22,10 @@ export class HostSleep {
     this.#apart = wall() - running();
   }
 
-  /** `ms` by which the wall clock has jumped since the last look: the host slept, or its clock was set; 0: it has not. */
+  /**
+   * `ms` by which the wall clock has jumped since the last look: the host slept, or
+   * its clock was set; 0: it has not.
+   */
   look(): number {
     const apart = this.#wall() - this.#running();
     const jump = apart - this.#apart;

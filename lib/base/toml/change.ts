@@ -1,4 +1,7 @@
-/** Edits of TOML that keep comments and the form of the rest, and that end in the wanted document or in nothing. */
+/**
+ * Edits of TOML that keep comments and the form of the rest, and that end in the
+ * wanted document or in nothing.
+ */
 import { SbxError } from "../error/mod.ts";
 import { isTable, parseToml, type TomlDocument } from "./document.ts";
 import {
@@ -14,8 +17,9 @@ import {
 type Table = Record<string, unknown>;
 
 /**
- * Sets `key` of the table at `table` to `value`; every other byte stays as it is, as far as its form allows. The table
- * may be a header, inline, or made of dotted keys; a missing table is added with a header at the end.
+ * Sets `key` of the table at `table` to `value`; every other byte stays as it is, as far as its
+ * form allows. The table may be a header, inline, or made of dotted keys; a missing table is
+ * added with a header at the end.
  *
  * @param document source document, not modified
  * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
@@ -31,7 +35,8 @@ export function setKey(document: TomlDocument, table: string[], key: string, val
 }
 
 /**
- * Appends the table at `table`, which must not exist yet; within an inline table it becomes one of its members.
+ * Appends the table at `table`, which must not exist yet; within an inline table
+ * it becomes one of its members.
  *
  * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
  */
@@ -53,8 +58,8 @@ export async function appendTable(
 }
 
 /**
- * Removes the table at `table`. Comments above its header and after its last key stay: they may belong to something
- * else.
+ * Removes the table at `table`. Comments above its header and after its last key stay:
+ * they may belong to something else.
  *
  * @throws {SbxError} `toml.edit.conflict`: for an entry in a form that cannot be edited
  */
@@ -127,7 +132,10 @@ function rewriteInline(document: TomlDocument, path: string[], wanted: Table): T
 
 // The document that an edit is for: an edit that leads to any other one is refused.
 
-/** Copy of a document's value with `value` at `path`; undefined if a part of the path is there and is no table. */
+/**
+ * Copy of a document's value with `value` at `path`; undefined if a part of the
+ * path is there and is no table.
+ */
 function withValue(root: Table, path: readonly string[], value: TomlValue): Table | undefined {
   const [key, ...rest] = path;
   const copy = { ...root };

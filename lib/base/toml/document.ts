@@ -151,8 +151,8 @@ export interface TomlKey {
 const DATE = /(\d{4}-\d{2}-\d{2})/y;
 
 /**
- * Finds every key of a TOML text. The parser must have accepted the text: this scanner knows only enough grammar to
- * skip strings, comments and brackets.
+ * Finds every key of a TOML text. The parser must have accepted the text: this scanner knows only enough
+ * grammar to skip strings, comments and brackets.
  *
  * @param onDate callback for each date outside strings, with its `YYYY-MM-DD` and offset
  */

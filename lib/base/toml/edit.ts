@@ -2,7 +2,10 @@ import { SbxError } from "../error/mod.ts";
 import { parseToml, type TomlDocument, type TomlKey } from "./document.ts";
 import { stringify } from "smol-toml";
 
-/** Edits the text for `setKey`. The result parses, and may be another document than wanted: the caller compares. */
+/**
+ * Edits the text for `setKey`. The result parses, and may be another document
+ * than wanted: the caller compares.
+ */
 export function setKeyText(
   document: TomlDocument,
   table: string[],
@@ -146,7 +149,10 @@ function addTable(document: TomlDocument, table: string[], pair: string): TomlDo
   return append(document, `[${table.map(encodeKey).join(".")}]${newline}${pair}${newline}`);
 }
 
-/** Appends tables after an empty line. @param tables text with headers, with the line breaks of the document */
+/**
+ * Appends tables after an empty line.
+ * @param tables text with headers, with the line breaks of the document
+ */
 function append(document: TomlDocument, tables: string): TomlDocument {
   const { text } = document;
   const newline = lineBreak(text);
@@ -197,8 +203,8 @@ export type TomlValue = string | number | boolean | TomlValue[] | { [key: string
 /**
  * Encodes a value as TOML.
  *
- * @param multiline writes text with line breaks as a multi-line string, readable and editable by people; not for files
- * with CRLF line ends, which would become part of the text
+ * @param multiline writes text with line breaks as a multi-line string, readable and editable by people; not
+ * for files with CRLF line ends, which would become part of the text
  */
 export function encodeValue(value: TomlValue, multiline = true): string {
   if (typeof value === "string") {

@@ -9,7 +9,10 @@ interface IssueText {
   message: string;
 }
 
-/** Words an issue; each unknown key is one of its own. @param schema of the whole value, which names the known keys */
+/**
+ * Words an issue; each unknown key is one of its own.
+ * @param schema of the whole value, which names the known keys
+ */
 export function describeIssue(issue: z.core.$ZodIssue, schema: z.ZodType): IssueText[] {
   switch (issue.code) {
     case "unrecognized_keys": {
@@ -33,8 +36,8 @@ function unknownKey(key: string, known: readonly string[]): string {
 }
 
 /**
- * Issues of the alternative that was most likely meant: the one with the fewest. `undefined` if the value itself
- * is wrong for every alternative.
+ * Issues of the alternative that was most likely meant: the one with the fewest. `undefined` if the value
+ * itself is wrong for every alternative.
  */
 function closestAlternative({ errors }: z.core.$ZodIssueInvalidUnion): z.core.$ZodIssue[] | undefined {
   const [closest] = errors.filter((issues) => issues.every(({ path }) => path.length > 0))

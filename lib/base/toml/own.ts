@@ -26,7 +26,10 @@ export class OwnToml<S extends z.ZodType> {
     this.#meanwhile = meanwhile;
   }
 
-  /** The checked content; of a file that is absent, as of an empty one. @throws {SbxError} the code of this file */
+  /**
+   * The checked content; of a file that is absent, as of an empty one.
+   * @throws {SbxError} the code of this file
+   */
   async read(): Promise<z.output<S>> {
     return this.#check(await this.#document());
   }

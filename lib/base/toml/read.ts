@@ -5,17 +5,20 @@ import { parseToml, type TomlDocument } from "./document.ts";
 export const TOML_FILE_LIMIT = 1024 * 1024;
 
 /**
- * Reads one TOML file written by a person. Follows symbolic links, since people keep such files in dotfile folders; the
- * target must be a regular file.
+ * Reads one TOML file written by a person. Follows symbolic links, since people keep such files in dotfile
+ * folders; the target must be a regular file.
  *
- * @throws {SbxError} `toml.not_found`, `toml.unreadable`, `toml.not_a_file`, `toml.too_large`, and `toml.invalid` with
- * `file:line:column` at the start of the message
+ * @throws {SbxError} `toml.not_found`, `toml.unreadable`, `toml.not_a_file`, `toml.too_large`, and
+ * `toml.invalid` with `file:line:column` at the start of the message
  */
 export async function readToml(path: string, limit = TOML_FILE_LIMIT): Promise<TomlDocument> {
   return parseToml(await readText(path, limit), path);
 }
 
-/** Reads the text of a TOML file with the checks of {@linkcode readToml}; keeps the byte order mark and line ends. */
+/**
+ * Reads the text of a TOML file with the checks of {@linkcode readToml}; keeps the
+ * byte order mark and line ends.
+ */
 export async function readText(path: string, limit = TOML_FILE_LIMIT): Promise<string> {
   return decode(await readBytes(path, limit), path);
 }
@@ -93,7 +96,10 @@ function decode(bytes: Uint8Array, path: string): string {
   }
 }
 
-/** First line with invalid UTF-8. No byte within a UTF-8 sequence is a line feed, so lines can be decoded alone. */
+/**
+ * First line with invalid UTF-8. No byte within a UTF-8 sequence is a line feed,
+ * so lines can be decoded alone.
+ */
 function firstInvalidLine(bytes: Uint8Array): number {
   const decoder = new TextDecoder("utf-8", { fatal: true });
   for (let line = 1, start = 0;; line++) {

@@ -14,9 +14,10 @@ const OVERLONG = /%C[01]%[89AB][0-9A-F]|%E0%[89][0-9A-F]|%F0%8[0-9A-F]/i;
 const CONTROL = /%(?:[01][0-9A-F]|7F)/i;
 
 /**
- * Writes a path as RFC 3986 §6.2.2 does: escapes in upper case, letters, digits and `-._~` unescaped, dot segments
- * resolved. Further, `\` becomes `/`, slashes are merged (not after a colon: `/web/https://example.com`), and a `%`
- * that begins no escape becomes `%25`. Other escapes stay, also `%2F`, which is data to npm, GitLab and object stores.
+ * Writes a path as RFC 3986 §6.2.2 does: escapes in upper case, letters, digits and `-._~` unescaped, dot
+ * segments resolved. Further, `\` becomes `/`, slashes are merged (not after a colon:
+ * `/web/https://example.com`), and a `%` that begins no escape becomes `%25`. Other escapes stay, also `%2F`,
+ * which is data to npm, GitLab and object stores.
  *
  * @param path begins with `/`, without a query
  */
@@ -37,8 +38,8 @@ export function canonicalPath(path: string): CanonicalPath {
 }
 
 /**
- * Path as the most lenient server reads it: every escape of printable ASCII decoded, also repeated ones, `\` as `/`,
- * without parameters (`;x`) and empty segments, and without the last slash.
+ * Path as the most lenient server reads it: every escape of printable ASCII decoded, also repeated ones, `\`
+ * as `/`, without parameters (`;x`) and empty segments, and without the last slash.
  *
  * @param path in its canonical spelling
  */
@@ -48,9 +49,9 @@ export function lenientPath(path: string): string {
 }
 
 /**
- * Other paths that servers read in one, each lenient in its own way: escapes stay, or are decoded without or with those
- * of separators; parameters stay or not; a decoded `?` or `#` ends the path or not; with and without the last slash.
- * A rule that restricts holds for each of them. {@linkcode lenientPath} is one.
+ * Other paths that servers read in one, each lenient in its own way: escapes stay, or are decoded without or
+ * with those of separators; parameters stay or not; a decoded `?` or `#` ends the path or not; with and
+ * without the last slash. A rule that restricts holds for each of them. {@linkcode lenientPath} is one.
  *
  * @param path in its canonical spelling
  */

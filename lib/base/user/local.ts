@@ -29,7 +29,8 @@ export async function localUsers(file = "/etc/passwd"): Promise<LocalUser[]> {
 }
 
 /**
- * Finds a user by name or uid where this machine has its users from: /etc/passwd, LDAP and others (nsswitch.conf(5)).
+ * Finds a user by name or uid where this machine has its users from: /etc/passwd, LDAP
+ * and others (nsswitch.conf(5)).
  *
  * @returns `undefined` without one, and for a uid that has several, any of these
  */

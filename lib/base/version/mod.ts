@@ -1,9 +1,14 @@
-/** Version of this program. Imports constants only, so that `sbx version` starts as fast as an empty program. */
+/**
+ * Version of this program. Imports constants only, so that `sbx version` starts as fast as an empty program.
+ */
 import { BUILD_HASH, SOURCE_DATE_EPOCH, VERSION } from "./stamp.ts";
 
 export { BUILD_HASH, SOURCE_DATE_EPOCH, VERSION };
 
-/** Header with the version of the API, in requests and answers (docs/design/contracts/02-http.md §2, "Promises"). */
+/**
+ * Header with the version of the API, in requests and answers
+ * (docs/design/contracts/02-http.md §2, "Promises").
+ */
 export const API_VERSION_HEADER = "sbx-api-version";
 /** Version of the API: it changes when a stable route loses or changes a field. */
 export const API_VERSION = "1";

@@ -9,7 +9,9 @@ export interface Channel {
   close(): void;
 }
 
-/** {@linkcode Channel} over a connection. Sends are queued, so frames of concurrent senders never interleave. */
+/**
+ * {@linkcode Channel} over a connection. Sends are queued, so frames of concurrent senders never interleave.
+ */
 export class FrameChannel implements Channel {
   readonly reader: FrameReader;
   #conn: Deno.Conn;
@@ -23,7 +25,9 @@ export class FrameChannel implements Channel {
     this.reader = new FrameReader(conn, limit, firstLimit);
   }
 
-  /** Sends a message; resolves when the kernel has accepted the frame, so awaiting it applies back-pressure. */
+  /**
+   * Sends a message; resolves when the kernel has accepted the frame, so awaiting it applies back-pressure.
+   */
   send(message: unknown): Promise<void> {
     const frame = encodeFrame(message, this.#sendLimit);
     const sending = this.#tail.then(() => writeAll(this.#conn, frame));
@@ -98,7 +102,9 @@ interface ByteSource {
   read(into: Uint8Array): Promise<number | null>;
 }
 
-/** Buffer sizes in `bytes`: small at first, because most connections send one short frame; a busy one grows. */
+/**
+ * Buffer sizes in `bytes`: small at first, because most connections send one short frame; a busy one grows.
+ */
 const BUFFER_MIN = 1024;
 const CHUNK = 64 * 1024;
 
@@ -107,8 +113,8 @@ const NO_BYTES = new Uint8Array(0);
 const decoder = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Reads frames from an untrusted byte source. A length over the limit is rejected before any allocation, so a peer
- * cannot make us reserve memory by announcing a size.
+ * Reads frames from an untrusted byte source. A length over the limit is rejected before any allocation, so a
+ * peer cannot make us reserve memory by announcing a size.
  */
 export class FrameReader {
   #source: ByteSource;
@@ -139,7 +145,8 @@ export class FrameReader {
   /**
    * Reads the next frame's JSON value; null after a close between frames.
    *
-   * @throws {FrameError} on a length or a nesting over the limit, invalid UTF-8 or JSON, or a close within a frame
+   * @throws {FrameError} on a length or a nesting over the limit, invalid UTF-8 or
+   * JSON, or a close within a frame
    */
   async next(): Promise<unknown | null> {
     if (!await this.#fill(4)) {

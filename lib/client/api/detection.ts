@@ -16,7 +16,10 @@ import { FINDING_OUTCOMES } from "../../event/mod.ts";
 import { AnsweredBy } from "../../policy/ask/schema.ts";
 import { FindingView } from "./policy.ts";
 
-/** A pack in a request. Any object: `validate` reports an invalid pack in its response, not as a request error. */
+/**
+ * A pack in a request. Any object: `validate` reports an invalid pack in its
+ * response, not as a request error.
+ */
 const PackBody = z.record(z.string(), z.unknown()).describe("sbx.detection-pack.v1").openapi("DetectionPack");
 
 /** A single detection: Sigma with its field mapping, or a rule of the IR. */

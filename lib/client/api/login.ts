@@ -1,4 +1,6 @@
-/** Routes of subscriptions' logins on the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
+/**
+ * Routes of subscriptions' logins on the host (docs/design/contracts/09-credentials.md §9, "Subscriptions").
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers, body } from "./common.ts";
 

@@ -1,4 +1,6 @@
-/** The report over many sessions: programs, questions, bytes that left, findings, and checks of the records. */
+/**
+ * The report over many sessions: programs, questions, bytes that left, findings, and checks of the records.
+ */
 import { createRoute, z } from "@hono/zod-openapi";
 import { answers } from "./common.ts";
 

@@ -1,4 +1,7 @@
-/** Requests and responses of the HTTP API, without the table of routes: also for pages, which need their types alone. */
+/**
+ * Requests and responses of the HTTP API, without the table of routes: also for
+ * pages, which need their types alone.
+ */
 export * from "./common.ts";
 export * from "./credential.ts";
 export * from "./debug.ts";

@@ -1,5 +1,6 @@
 /**
- * Routes with a promise (docs/guides/integrators.md): within a version of the API they only grow. The SDKs use these alone.
+ * Routes with a promise (docs/guides/integrators.md): within a version of the API they only
+ * grow. The SDKs use these alone.
  */
 export const STABLE_ROUTES: readonly string[] = [
   "GET /version",

@@ -1,4 +1,7 @@
-/** Types of requests and answers by method and path, from the definitions that validation and openapi.json are made of. */
+/**
+ * Types of requests and answers by method and path, from the definitions that
+ * validation and openapi.json are made of.
+ */
 import type { z } from "@hono/zod-openapi";
 import type { ROUTE_GROUPS } from "./groups.ts";
 

@@ -310,7 +310,10 @@ export type VmInfo = z.infer<typeof VmInfo>;
 /** Longest timeout of a program in `s`. */
 export const EXEC_TIMEOUT_MAX_SECS = 24 * 3600;
 
-/** Characters of a command line, or of all arguments together; the guest's kernel has a limit of the same order. */
+/**
+ * Characters of a command line, or of all arguments together; the guest's kernel
+ * has a limit of the same order.
+ */
 export const COMMAND_LIMIT = 128 * 1024;
 const word = z.string().regex(/^[^\0]*$/, "must not contain NUL");
 

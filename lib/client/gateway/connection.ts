@@ -2,8 +2,8 @@
 const READ_SIZE = 64 * 1024;
 
 /**
- * One HTTP/1.1 connection to the service, reused for several requests. A read is pending while it is parked, which
- * detects a closed service at once and has already started the first read of the next response.
+ * One HTTP/1.1 connection to the service, reused for several requests. A read is pending while it is parked,
+ * which detects a closed service at once and has already started the first read of the next response.
  */
 export class ServiceConnection {
   readonly #conn: Deno.UnixConn;
@@ -61,7 +61,10 @@ export class ServiceConnection {
     for (let at = 0; at < bytes.length;) at += await this.#conn.write(at === 0 ? bytes : bytes.subarray(at));
   }
 
-  /** Keeps the connection for its next request; calls `onUnusable` when it closes or receives bytes before that. */
+  /**
+   * Keeps the connection for its next request; calls `onUnusable` when it closes
+   * or receives bytes before that.
+   */
   park(onUnusable: () => void): void {
     this.#parked = true;
     this.#reading = this.#conn.read(this.#buffer);

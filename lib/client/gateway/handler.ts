@@ -205,7 +205,8 @@ const ORIGIN = new RegExp(`^https?://${LOCAL}$`, "i");
 const PREFLIGHT_MAX_AGE_SECS = 600;
 
 /**
- * Requires a Host of this machine: a page whose host name resolves to 127.0.0.1 (DNS rebinding) still sends that name.
+ * Requires a Host of this machine: a page whose host name resolves to 127.0.0.1 (DNS
+ * rebinding) still sends that name.
  *
  * @param authority authority of the request's URL, which differs from Host for an absolute-form target
  * @param isOwn tests for a further name, such as the desktop page's
@@ -282,9 +283,9 @@ const HOP_BY_HOP = [
   "content-length",
 ];
 /**
- * Headers withheld from the service: the token, the host, cookies of other programs on localhost (cookies ignore ports),
- * `expect` (the gateway has already read the start of the body) `x-sbx-desktop` (the key of a signed-in page) and `accept-encoding` (compression costs more than it
- * saves on one machine).
+ * Headers withheld from the service: the token, the host, cookies of other programs on localhost (cookies
+ * ignore ports), `expect` (the gateway has already read the start of the body) `x-sbx-desktop` (the key of a
+ * signed-in page) and `accept-encoding` (compression costs more than it saves on one machine).
  */
 const NOT_FORWARDED = new Set([
   ...HOP_BY_HOP,

@@ -15,8 +15,8 @@ export type MethodMatcher = (path: string) => string[];
 const SEGMENT = "((?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})+)";
 
 /**
- * Makes a matcher of raw paths for a pattern such as `/vms/{id}/info`. A parameter with an encoded slash, dot segment or
- * control character does not match.
+ * Makes a matcher of raw paths for a pattern such as `/vms/{id}/info`. A parameter with an encoded slash, dot
+ * segment or control character does not match.
  */
 export function pathMatcher(pattern: string): (path: string) => boolean {
   const source = pattern.split("/").map((part) =>
@@ -67,8 +67,8 @@ export function pathNamer(table: readonly RouteKey[]): (path: string) => string 
 }
 
 /**
- * Response to a method that no route of a path has: 204 with `Allow` for OPTIONS, otherwise 405, or 404 for an unknown
- * path.
+ * Response to a method that no route of a path has: 204 with `Allow` for OPTIONS, otherwise
+ * 405, or 404 for an unknown path.
  *
  * @param methods methods of the path's routes
  */

@@ -87,7 +87,8 @@ function copy(from: WebSocket, to: WebSocket): void {
 }
 
 /**
- * Closes with the received code if this side may send it (RFC 6455 §7.4); a client may send fewer codes than a server.
+ * Closes with the received code if this side may send it (RFC 6455 §7.4); a client may
+ * send fewer codes than a server.
  */
 function close(socket: WebSocket, code: number, reason: string): void {
   const isUnrestricted = code === 1000 || (code >= 3000 && code <= 4999);
@@ -113,7 +114,10 @@ function waitForOpen(socket: WebSocket): Promise<boolean> {
   });
 }
 
-/** Repeats a failed upgrade as a plain request: its response has the reason, which a WebSocket does not report. */
+/**
+ * Repeats a failed upgrade as a plain request: its response has the reason,
+ * which a WebSocket does not report.
+ */
 async function fetchRefusal(target: string, upstream: Upstream): Promise<Response> {
   const { status, headers, body } = await upstream.send({
     method: "GET",

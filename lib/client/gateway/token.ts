@@ -13,8 +13,8 @@ export const BAD_TOKEN_WINDOW_MS = 60_000;
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
 /**
- * Largest multiple of the alphabet's length in a byte; larger bytes are discarded, so that all characters are equally
- * likely.
+ * Largest multiple of the alphabet's length in a byte; larger bytes are discarded, so that all
+ * characters are equally likely.
  */
 const UNBIASED = 256 - (256 % ALPHABET.length);
 
@@ -30,8 +30,8 @@ export function newToken(): string {
 }
 
 /**
- * Checks tokens and counts invalid ones. The valid token is accepted after any number of invalid ones: otherwise any web
- * page could lock users out of their own VMs.
+ * Checks tokens and counts invalid ones. The valid token is accepted after any number of invalid ones:
+ * otherwise any web page could lock users out of their own VMs.
  */
 export class TokenGate {
   readonly #token: Uint8Array;

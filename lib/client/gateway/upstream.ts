@@ -1,6 +1,6 @@
 /**
- * HTTP/1.1 client for the service's Unix socket, with reused connections. `fetch` with a Unix proxy has half the speed
- * (tests/bench/gateway.ts), and every request takes this path.
+ * HTTP/1.1 client for the service's Unix socket, with reused connections. `fetch` with a Unix proxy has half
+ * the speed (tests/bench/gateway.ts), and every request takes this path.
  */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
@@ -10,15 +10,18 @@ import { BodyReader, ConnectionLost, readHead, type ReplyHead, ServiceConnection
 /** Idle connections. */
 const IDLE_MAX = 32;
 
-/** One request to the service; `target` and `headers` are already checked for characters not allowed in a head. */
+/**
+ * One request to the service; `target` and `headers` are already checked for
+ * characters not allowed in a head.
+ */
 export interface UpstreamRequest {
   method: string;
   target: string;
   headers: [string, string][];
   body?: RequestBody;
   /**
-   * aborts the request and closes its connection when the client disconnects; called only for a request that takes
-   * time
+   * aborts the request and closes its connection when the client disconnects; called
+   * only for a request that takes time
    */
   signal?: () => AbortSignal;
 }
@@ -41,8 +44,8 @@ export class Upstream {
   }
 
   /**
-   * Sends a request. Repeats it when the service has just closed a reused connection, unless the service may have acted
-   * on it already.
+   * Sends a request. Repeats it when the service has just closed a reused connection, unless the
+   * service may have acted on it already.
    *
    * @throws {SbxError} `service.unreachable`, and the errors of reading the request's body
    */
@@ -176,7 +179,8 @@ function isStream(body: RequestBody | undefined): body is Stream {
 }
 
 /**
- * Encodes header values, which are byte strings: one character, one byte. UTF-8 is equal for ASCII, and much faster.
+ * Encodes header values, which are byte strings: one character, one byte. UTF-8 is
+ * equal for ASCII, and much faster.
  */
 function encodeLatin1(text: string): Uint8Array {
   const utf8 = encoder.encode(text);
@@ -226,8 +230,8 @@ interface WatchedRequest {
 }
 
 /**
- * Detects clients that disconnect. Creating a request's signal costs a third of the work for a small request, so it is
- * created only for requests that have waited for a sweep or two.
+ * Detects clients that disconnect. Creating a request's signal costs a third of the work for a small request,
+ * so it is created only for requests that have waited for a sweep or two.
  */
 export class ClientWatch {
   readonly #requests = new Set<WatchedRequest>();
@@ -313,13 +317,17 @@ async function* limitSize(body: ReadableStream<Uint8Array>, max: number): AsyncG
   }
 }
 
-/** `bytes` and `ms` for which a body is read although it has been answered (docs/design/contracts/14-limits.md §14). */
+/**
+ * `bytes` and `ms` for which a body is read although it has been answered
+ * (docs/design/contracts/14-limits.md §14).
+ */
 const DISCARDED_MAX = 64 * 1024 * 1024;
 const DISCARD_MS = timeLimit(5000);
 
 /**
- * Reads the rest of a body that is answered before its end, and drops it. If the connection were closed instead, the
- * client's next write would fail, and it would report a broken pipe rather than the answer that it has not read yet.
+ * Reads the rest of a body that is answered before its end, and drops it. If the connection were
+ * closed instead, the client's next write would fail, and it would report a broken pipe rather than
+ * the answer that it has not read yet.
  */
 export function discardBody(body: ReadableStream<Uint8Array>): void {
   const reader = body.getReader();

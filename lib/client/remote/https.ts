@@ -5,8 +5,9 @@ import { Client } from "../client.ts";
 type Env = Pick<typeof Deno.env, "get">;
 
 /**
- * A client of a server in front of a gateway: the token comes from the file that `SBX_TOKEN_FILE` names, a certificate of
- * this client from `SBX_CLIENT_CERT` and `SBX_CLIENT_KEY`, and an authority beside the machine's own from `SBX_CA_FILE`.
+ * A client of a server in front of a gateway: the token comes from the file that `SBX_TOKEN_FILE` names, a
+ * certificate of this client from `SBX_CLIENT_CERT` and `SBX_CLIENT_KEY`, and an authority beside the
+ * machine's own from `SBX_CA_FILE`.
  *
  * @throws {SbxError} `host.credential`: a file is missing, cannot be read, or may be read by others
  */

@@ -158,7 +158,9 @@ interface Node {
 export class DbusMenu {
   readonly definition: dbus.DefinedInterface;
   readonly #onAction: (action: TrayAction) => void;
-  /** of the entries shown, by key; no id is used twice, so that a late click on an old menu hits nothing else */
+  /**
+   * of the entries shown, by key; no id is used twice, so that a late click on an old menu hits nothing else
+   */
   readonly #ids = new Map<string, number>();
   #nextId = ROOT + 1;
   #revision = 1;

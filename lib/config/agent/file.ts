@@ -48,7 +48,8 @@ export interface AddedAgent {
  * Reads the file of an agent: a profile.toml, or a DSSE envelope around one.
  *
  * @param taken words that no agent may be named by
- * @throws {SbxError} `agent.invalid`; `agent.builtin`: it takes the name of a profile of sbx; `profile.…`; `release.…`
+ * @throws {SbxError} `agent.invalid`; `agent.builtin`: it takes the name of a profile
+ * of sbx; `profile.…`; `release.…`
  */
 export async function readAgentFile(
   bytes: Uint8Array,
@@ -134,7 +135,10 @@ export async function storeAgent(
   return path;
 }
 
-/** Removes an added agent. @throws {SbxError} `agent.not_added`: it is built in, a person's own, or not there */
+/**
+ * Removes an added agent.
+ * @throws {SbxError} `agent.not_added`: it is built in, a person's own, or not there
+ */
 export async function removeAgent(home: Pick<Home, "profilesDir">, id: string): Promise<void> {
   if (!PROFILE_ID.test(id) || !await originOf(home, id)) {
     throw new SbxError("agent.not_added", `${JSON.stringify(id)} was not added by sbx agent add`, {

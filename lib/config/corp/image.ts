@@ -24,9 +24,10 @@ interface Signature {
 }
 
 /**
- * Refuses images that corp does not list, or that lack a signature which corp requires. Entries are registries, repositories, and
- * images pinned by digest; so an image from a folder, an archive or a Docker daemon is refused. Before its digest is known, an image
- * of a pinned repository and one without a signature pass: they are checked again.
+ * Refuses images that corp does not list, or that lack a signature which corp requires. Entries are
+ * registries, repositories, and images pinned by digest; so an image from a folder, an archive or a Docker
+ * daemon is refused. Before its digest is known, an image of a pinned repository and one without a
+ * signature pass: they are checked again.
  *
  * @throws {SbxError} `corp.image`, `corp.image_signature` (403)
  */

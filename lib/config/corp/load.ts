@@ -17,8 +17,8 @@ export interface CorpConfig {
 }
 
 /**
- * Checks the content of a well-formed corp.toml: rules, detections, network. Supplied by the caller, because corp does
- * not know how rules and networks are read.
+ * Checks the content of a well-formed corp.toml: rules, detections, network. Supplied by the caller, because
+ * corp does not know how rules and networks are read.
  *
  * @returns one line per problem, beginning with `file:line` where known
  */
@@ -47,7 +47,8 @@ async function readCorpDocument(path: string): Promise<TomlDocument> {
 /**
  * Reads a corp.toml that was parsed.
  *
- * @throws {SbxError} `code` with file and line of every problem: an invalid entry would leave its setting open
+ * @throws {SbxError} `code` with file and line of every problem: an invalid
+ * entry would leave its setting open
  */
 export async function readCorpFile(document: TomlDocument, code: string): Promise<CorpFile> {
   const file = checkToml(document, CorpFile, code);
@@ -121,8 +122,8 @@ export function corpPlaces(env: { get(name: string): string | undefined } = Deno
 }
 
 /**
- * Finds the place that holds: the managed file if it exists and root owns it, else the named one, else the managed one.
- * A managed file that cannot be looked at holds, because it may be root's.
+ * Finds the place that holds: the managed file if it exists and root owns it, else the named one, else the
+ * managed one. A managed file that cannot be looked at holds, because it may be root's.
  */
 export async function findCorpPlace({ managed, named }: CorpPlaces): Promise<CorpPlace> {
   try {

@@ -1,4 +1,7 @@
-/** Corp's switch for a person's rules beside built-in profiles (docs/design/contracts/03-settings.md §3, "Corp limits"). */
+/**
+ * Corp's switch for a person's rules beside built-in profiles
+ * (docs/design/contracts/03-settings.md §3, "Corp limits").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 
 /** Part of corp's state that the switch is in. */
@@ -7,7 +10,10 @@ interface OverlayState {
   config?: { file: { corp: { limits?: { overlays?: boolean } } } };
 }
 
-/** True where the rules that a person keeps for built-in profiles are in force; false also where corp cannot be read. */
+/**
+ * True where the rules that a person keeps for built-in profiles are in force; false
+ * also where corp cannot be read.
+ */
 export function allowsOverlays(state: OverlayState): boolean {
   if (state.status === "absent") return true;
   return state.config !== undefined && state.config.file.corp.limits?.overlays !== false;

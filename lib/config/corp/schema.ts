@@ -40,8 +40,8 @@ const LOCAL_KINDS = ["oci", "docker-archive", "docker-daemon"];
 /** Name of a registry as images have it (lib/release/environment/reference.ts): never Docker's other name. */
 const REGISTRY = "(?!index\\.docker\\.io(?:/|$))[a-z0-9-]+(?:\\.[a-z0-9-]+)*(?::\\d{1,5})?";
 /**
- * A registry, a repository of one, {@linkcode LOCAL_KINDS} or `localhost`. A name that no image has is refused: a shorter one, which
- * may need no signature, would decide in its place.
+ * A registry, a repository of one, {@linkcode LOCAL_KINDS} or `localhost`. A name that no image has is
+ * refused: a shorter one, which may need no signature, would decide in its place.
  */
 const SCOPE = new RegExp(
   `^(?:${LOCAL_KINDS.join("|")}|(?:localhost|(?=[^/]*[.:])${REGISTRY})(?:/[a-z0-9][a-z0-9._-]*)*/?)$`,
@@ -157,7 +157,10 @@ export const CorpFile = z.strictObject({
           "must be a registry, a repository of one, or a repository@sha256:…",
         ),
       ).max(256).optional(),
-      /** public keys of images' signers by registry or repository; the longest name decides, and no key: none is needed */
+      /**
+       * public keys of images' signers by registry or repository; the longest name
+       * decides, and no key: none is needed
+       */
       image_signatures: z.record(
         z.string().max(1024).regex(
           SCOPE,

@@ -20,7 +20,8 @@ import {
  * - `last_good`: corp.toml is broken, its last good version stays active
  * - `closed`: corp.toml is broken and has no known good version, so everything corp could lock is locked
  *
- * A well-formed file with invalid content, such as rules that do not compile, is broken too; `rejected` holds it.
+ * A well-formed file with invalid content, such as rules that do not compile, is
+ * broken too; `rejected` holds it.
  */
 export type CorpState =
   | { status: "absent" }
@@ -84,7 +85,10 @@ export class CorpStore {
     return this.#state;
   }
 
-  /** ISO 8601: when the text of the active file took effect in this home; `undefined` without one, or without its copy. */
+  /**
+   * ISO 8601: when the text of the active file took effect in this home; `undefined`
+   * without one, or without its copy.
+   */
   get since(): string | undefined {
     return this.#since;
   }
@@ -135,8 +139,8 @@ export class CorpStore {
       await writeAtomic(this.#copyPath, config.document.text);
       this.#since = await this.#copiedAt();
     } catch {
-      // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might unlock
-      // settings this file locks, so it must go.
+      // Without a copy, a later start with a broken file locks everything, which is safe. The old copy might
+      // unlock settings this file locks, so it must go.
       await Deno.remove(this.#copyPath).catch(ignore("a home that cannot be written keeps it"));
     }
   }

@@ -57,7 +57,8 @@ export interface EnvironmentRequest {
 }
 
 /**
- * The environment of a VM: the one that it was made with, else the image that is asked for, else its profile's.
+ * The environment of a VM: the one that it was made with, else the image that is
+ * asked for, else its profile's.
  *
  * @returns undefined: it boots the image of a profile's packages
  * @throws {SbxError} `image.missing` (412): this home does not have it

@@ -1,6 +1,6 @@
 /**
- * Built-in profiles, files that users can copy as the start of their own: for people, for agents, and locked ones
- * (docs/guides/agents.md). scripts/profile_rules.ts writes the rules of agents.
+ * Built-in profiles, files that users can copy as the start of their own: for people, for agents, and locked
+ * ones (docs/guides/agents.md). scripts/profile_rules.ts writes the rules of agents.
  */
 import code from "./builtin/code.toml" with { type: "text" };
 import coWork from "./builtin/co-work.toml" with { type: "text" };

@@ -26,10 +26,11 @@ const BOOT_FILES = {
 const OBOM = "obom.cdx.json";
 
 /**
- * Generates a profile that boots from the files of an asset manifest: their addresses, hashes and sizes replace `[assets]`
- * and `[obom]` (docs/design/contracts/10-release.md §10, "Verification").
+ * Generates a profile that boots from the files of an asset manifest: their addresses, hashes and sizes
+ * replace `[assets]` and `[obom]` (docs/design/contracts/10-release.md §10, "Verification").
  *
- * @throws {SbxError} `assets.not_found`: an architecture lacks a boot file, or an OBOM that names its generator
+ * @throws {SbxError} `assets.not_found`: an architecture lacks a boot file, or
+ * an OBOM that names its generator
  */
 export async function generateProfile(
   document: TomlDocument,

@@ -1,6 +1,6 @@
 /**
- * Services of the host that a profile names (docs/design/contracts/04-profiles.md §4, "Services of the host"): a port of its
- * loopback, under a name of its own.
+ * Services of the host that a profile names (docs/design/contracts/04-profiles.md §4, "Services of the
+ * host"): a port of its loopback, under a name of its own.
  */
 import { z } from "zod";
 import known from "./host_services.json" with { type: "json" };

@@ -82,8 +82,8 @@ export async function readObom(
 }
 
 /**
- * Reads a file, and verifies the very bytes that are returned: one that is changed between a check and a reading of its
- * own would pass.
+ * Reads a file, and verifies the very bytes that are returned: one that is changed between a check and a
+ * reading of its own would pass.
  *
  * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
  */
@@ -171,7 +171,8 @@ async function locate(home: Home, profile: Profile, arch: Arch): Promise<Located
 }
 
 /**
- * Describes an installed OBOM by its own metadata, which is parsed once it is verified; `undefined` when it has none.
+ * Describes an installed OBOM by its own metadata, which is parsed once it is
+ * verified; `undefined` when it has none.
  *
  * @throws {SbxError} `assets.mismatch`, `assets.missing` (412)
  */

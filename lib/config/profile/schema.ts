@@ -53,9 +53,15 @@ export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
 
 /** Argument that stands for the task of a run without a terminal. */
 export const PROMPT = "{prompt}";
-/** In files: the folder that the agent works on, the ref of its provider's key, and its end, by which programs know a key again. */
+/**
+ * In files: the folder that the agent works on, the ref of its provider's key, and its end, by
+ * which programs know a key again.
+ */
 const PLACE = "{place}", KEY = "{key}", KEY_END = "{key_end}";
-/** In words and files: the model that a person names, and the address of its API where a service of the host has it. */
+/**
+ * In words and files: the model that a person names, and the address of its API
+ * where a service of the host has it.
+ */
 const MODEL = "{model}", MODEL_URL = "{model_url}";
 /** Length of {@linkcode KEY_END}, in characters. */
 const KEY_END_LENGTH = 20;
@@ -110,7 +116,9 @@ export const Agent = z.strictObject({
     headless,
     /** files of its conversations */
     conversations: guestPattern,
-    /** files and folders that have all of them; default: the folder before the first `*` of `conversations` */
+    /**
+     * files and folders that have all of them; default: the folder before the first `*` of `conversations`
+     */
     history: z.array(guestPath).min(1).max(16).optional(),
   }).optional(),
   /** provider whose key the agent needs; absent: no key */
@@ -166,7 +174,8 @@ export interface AgentModel {
 }
 
 /**
- * The files of an agent's VM. What stands for a folder, a key or a model is replaced with its text, escaped as in JSON.
+ * The files of an agent's VM. What stands for a folder, a key or a model is replaced
+ * with its text, escaped as in JSON.
  *
  * @param facts.ref of the provider's key; absent: it has none
  * @param facts.isSubscription the key is a login of a subscription
@@ -216,7 +225,10 @@ export function needsModel({ files }: Pick<Agent, "files">): boolean {
   return Object.values(files).some((text) => text.includes(MODEL));
 }
 
-/** Debian package as apt installs it, with architecture or version if need be. A name that ends in `-` would remove it. */
+/**
+ * Debian package as apt installs it, with architecture or version if need be. A name
+ * that ends in `-` would remove it.
+ */
 const APT_PACKAGE = /^[a-z0-9][a-z0-9+.-]*[a-z0-9+.](:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/;
 
 /** Tests whether a text names a Debian package; the image build accepts the same names. */
@@ -253,7 +265,10 @@ const DOCKER: Record<Suite, readonly string[]> = {
   trixie: ["docker.io", "docker-buildx", "docker-cli", "docker-compose", "iptables"],
 };
 
-/** Debian packages of podman: engine, runtime, and the network with its names, by the rules of iptables or nft. */
+/**
+ * Debian packages of podman: engine, runtime, and the network with its names,
+ * by the rules of iptables or nft.
+ */
 const PODMAN = ["podman", "crun", "netavark", "aardvark-dns", "iptables", "nftables"];
 
 /** `[packages]` of a profile. */
@@ -282,8 +297,8 @@ function isReference(text: string): boolean {
 }
 
 /**
- * Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). A smaller host is a smaller limit,
- * which its service checks (lib/service/vm/boot.ts).
+ * Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). A smaller host is a
+ * smaller limit, which its service checks (lib/service/vm/boot.ts).
  */
 export const VM_CPU_MAX = 64;
 export const VM_RAM_GB_MAX = 256;
@@ -345,7 +360,9 @@ export type Obom = z.output<typeof Obom>;
 const byArch = <S extends z.ZodType>(schema: S) =>
   z.strictObject({ arch: z.strictObject({ arm64: schema.optional(), x86_64: schema.optional() }) });
 
-/** Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones. */
+/**
+ * Resources and abilities of a VM; the settings `vm.resources.*` and `vm.abilities.*` fill the missing ones.
+ */
 const VmResources = z.strictObject({
   cpu_count: z.int().min(1).max(VM_CPU_MAX).optional(),
   ram_gb: z.int().min(1).max(VM_RAM_GB_MAX).optional(),

@@ -1,4 +1,7 @@
-/** `[agent.setup]` of a profile: the files by which a person sets up the agent (docs/design/contracts/04-profiles.md §4). */
+/**
+ * `[agent.setup]` of a profile: the files by which a person sets up the agent
+ * (docs/design/contracts/04-profiles.md §4).
+ */
 import { z } from "zod";
 
 /** Most paths of one kind, and most patterns of a file. */
@@ -63,7 +66,10 @@ const Moved = z.record(
 export const AgentSetup = z.strictObject({
   /** its own folders: anything else in them stays, and is named */
   folders: homePaths,
-  /** where they are instead, and files directly in the home, if a variable of the person says so: VARIABLE or VARIABLE/PATH */
+  /**
+   * where they are instead, and files directly in the home, if a variable of the person
+   * says so: VARIABLE or VARIABLE/PATH
+   */
   moved: Moved.optional(),
   /** files and folders of instructions */
   texts: homePaths,

@@ -1,6 +1,8 @@
 /** Variables that decide which code a program of the guest runs, its configuration, or its connections. */
 
-/** By what reads them: shells and the loader, tools, interpreters, compilers, the network, agents and clouds. */
+/**
+ * By what reads them: shells and the loader, tools, interpreters, compilers, the network, agents and clouds.
+ */
 const NAMES = [
   "PATH|HOME|USER|SHELL|IFS|ENV|PWD|PROMPT_COMMAND|PS4|ZDOTDIR|(?:BASH|LD|DYLD|GCONV|XDG|SBX)_.*|TERMINFO",
   "EDITOR|VISUAL|(?:MAN)?PAGER|BROWSER|LESS(?:OPEN|CLOSE)|(?:GIT|SSH|SSL)_.*|CURL_HOME|WGETRC|DOCKER_.*|KUBECONFIG",
@@ -14,7 +16,10 @@ const NAMES = [
 ];
 const RESERVED = new RegExp(`^(?:${NAMES.join("|")})$`, "i");
 
-/** Tests whether a variable may not come from a repository, and is a program where a setting of an agent sets it. */
+/**
+ * Tests whether a variable may not come from a repository, and is a program where
+ * a setting of an agent sets it.
+ */
 export function isReservedVariable(name: string): boolean {
   return RESERVED.test(name);
 }

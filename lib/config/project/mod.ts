@@ -1,4 +1,7 @@
-/** Project files: `.sbx.toml` at the top of a folder, which may only narrow without a person (docs/design/contracts/04-profiles.md §4). */
+/**
+ * Project files: `.sbx.toml` at the top of a folder, which may only narrow without a person
+ * (docs/design/contracts/04-profiles.md §4).
+ */
 export {
   approvalOf,
   approvalsIn,

@@ -1,4 +1,7 @@
-/** Schema of `.sbx.toml` (docs/design/contracts/04-profiles.md §4). It comes with a repository: any text is possible. */
+/**
+ * Schema of `.sbx.toml` (docs/design/contracts/04-profiles.md §4). It comes with a
+ * repository: any text is possible.
+ */
 import { z } from "zod";
 import { strengthOf } from "../../base/redact/mod.ts";
 import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";

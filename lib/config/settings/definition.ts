@@ -43,7 +43,10 @@ interface Chains {
 
 /** No `enabled_by`. */
 export const NONE = -1;
-/** `enabled_by` refers to a missing setting, to a non-toggle, or back to the leaf itself: the leaf stays disabled. */
+/**
+ * `enabled_by` refers to a missing setting, to a non-toggle, or back to the leaf
+ * itself: the leaf stays disabled.
+ */
 export const BROKEN = -2;
 
 /** Resolves every `enabled_by`. A missing parent or a cycle is an issue and disables the dependent leaves. */

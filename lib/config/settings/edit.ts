@@ -17,7 +17,10 @@ import { z } from "zod";
 /** New values by setting id; null removes the user's override. */
 export type SettingChanges = Record<string, unknown>;
 
-/** Checks a well-typed value whose format another module defines. @returns the problem, `undefined` if valid */
+/**
+ * Checks a well-typed value whose format another module defines.
+ * @returns the problem, `undefined` if valid
+ */
 export type ValueCheck = (id: string, value: SettingValue) => Promise<string | undefined>;
 
 /**

@@ -113,8 +113,8 @@ function userEntry(
 }
 
 /**
- * Reads corp's overrides, whatever the state of its file. lib/config/corp refuses files with invalid entries; if one gets here
- * regardless, every setting is locked.
+ * Reads corp's overrides, whatever the state of its file. lib/config/corp refuses files with invalid entries;
+ * if one gets here regardless, every setting is locked.
  */
 export function corpLayer(state: CorpSettings, definitions: Definitions): Layer {
   if (state.status === "absent") return EMPTY_LAYER;
@@ -151,7 +151,9 @@ export function checkCorpSettings(
   return { entries, issues: issues.list };
 }
 
-/** Checks each value against its setting and removes invalid ones, so that resolution need not check again. */
+/**
+ * Checks each value against its setting and removes invalid ones, so that resolution need not check again.
+ */
 function checkEntries(
   entries: Map<string, Entry>,
   document: TomlDocument,

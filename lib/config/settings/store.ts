@@ -58,7 +58,9 @@ export class SettingsStore {
     this.#resolved = this.#lastNotified = resolve(options.definitions, EMPTY_LAYER, EMPTY_LAYER);
   }
 
-  /** Reads corp's and the user's files. A broken file is an issue in {@linkcode info}, never an error here. */
+  /**
+   * Reads corp's and the user's files. A broken file is an issue in {@linkcode info}, never an error here.
+   */
   static async open(options: SettingsStoreOptions): Promise<SettingsStore> {
     const store = new SettingsStore(options);
     await store.reload();
@@ -78,8 +80,8 @@ export class SettingsStore {
   }
 
   /**
-   * Value of a setting that is switched on. Readers of settings that do not go to the guest use this: a value whose
-   * setting corp or the user switched off has no effect (docs/design/contracts/03-settings.md §3).
+   * Value of a setting that is switched on. Readers of settings that do not go to the guest use this: a value
+   * whose setting corp or the user switched off has no effect (docs/design/contracts/03-settings.md §3).
    *
    * @returns undefined where the setting is switched off, or absent from the file in `SBX_DEFAULTS_CONFIG`
    */
@@ -127,8 +129,8 @@ export class SettingsStore {
    * Changes settings, all or none of them (docs/design/contracts/03-settings.md §3). A null value removes the
    * user's override.
    *
-   * @throws {SbxError} `settings.corp_locked`, `settings.invalid`, `settings.busy`; `settings.conflict`: while
-   * settings.toml is broken
+   * @throws {SbxError} `settings.corp_locked`, `settings.invalid`, `settings.busy`;
+   * `settings.conflict`: while settings.toml is broken
    */
   async edit(changes: SettingChanges): Promise<SettingsResponse> {
     try {
@@ -182,7 +184,8 @@ export class SettingsStore {
   }
 
   /**
-   * Notifies the listeners of changes. Runs after failed edits too, since their reload may have found a changed file.
+   * Notifies the listeners of changes. Runs after failed edits too, since their reload
+   * may have found a changed file.
    */
   #notify() {
     const [before, now] = [this.#lastNotified, this.#resolved];
@@ -253,8 +256,8 @@ const LOCK_TIMEOUT_MS = 10_000;
 const queues = new Map<string, Promise<unknown>>();
 
 /**
- * Runs `work` under an exclusive lock file, shared with every task of this and other sbx processes. The kernel frees
- * the lock of a process that dies.
+ * Runs `work` under an exclusive lock file, shared with every task of this and other sbx processes. The
+ * kernel frees the lock of a process that dies.
  *
  * @throws {SbxError} `settings.busy`: while another writer holds the lock
  */

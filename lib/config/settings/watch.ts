@@ -1,6 +1,8 @@
 import { basename, dirname } from "node:path";
 
-/** Quiet time after a file event, in `ms`: editors write a file in several steps, which count as one change. */
+/**
+ * Quiet time after a file event, in `ms`: editors write a file in several steps, which count as one change.
+ */
 const DEBOUNCE_MS = 100;
 
 /** Running watch. */
@@ -9,8 +11,8 @@ export interface Watch extends Disposable {
 }
 
 /**
- * Calls `onChange` shortly after a file of a folder, or one of the others, changes, appears or disappears; the folder may
- * be missing.
+ * Calls `onChange` shortly after a file of a folder, or one of the others, changes, appears or
+ * disappears; the folder may be missing.
  */
 export function watchFolder(folder: string, others: string[], onChange: () => void): Watch {
   const watch = new FileWatch(others, onChange, [folder]);
@@ -19,8 +21,9 @@ export function watchFolder(folder: string, others: string[], onChange: () => vo
 }
 
 /**
- * Calls `onChange` shortly after one of the files changes, appears or disappears. Watches folders, since a rename
- * replaces the file itself; for a missing folder, watches the nearest existing parent until it appears.
+ * Calls `onChange` shortly after one of the files changes, appears or disappears. Watches
+ * folders, since a rename replaces the file itself; for a missing folder, watches the nearest
+ * existing parent until it appears.
  */
 export function watchFiles(paths: string[], onChange: () => void): Watch {
   const watch = new FileWatch(paths, onChange);

@@ -1,6 +1,6 @@
 /**
- * SigV4A: signatures of Amazon's APIs by a key pair of P-256, which is derived from an access key. They name a set of regions in
- * place of one, for hosts that stand for several.
+ * SigV4A: signatures of Amazon's APIs by a key pair of P-256, which is derived from an access key. They name
+ * a set of regions in place of one, for hosts that stand for several.
  */
 import {
   createECDH,

@@ -78,7 +78,10 @@ function valueOf(headers: readonly Header[], name: string): string {
     .map(([, value]) => value.trim().replace(/ +/g, " ")).join(",");
 }
 
-/** S3 signs the path as it is decoded and written again; other services sign the path that was sent, escaped once more. */
+/**
+ * S3 signs the path as it is decoded and written again; other services sign the path
+ * that was sent, escaped once more.
+ */
 function canonicalUri(path: string, service: string): string {
   const isObjectStore = service.startsWith("s3");
   return path.split("/").map((part) => encode(isObjectStore ? decodeBytes(part) : part)).join("/");

@@ -1,4 +1,7 @@
-/** Bodies signed piece by piece (`aws-chunked`): the guest's chain of signatures is checked and replaced by the host's. */
+/**
+ * Bodies signed piece by piece (`aws-chunked`): the guest's chain of signatures is
+ * checked and replaced by the host's.
+ */
 import type { ChunkSignatures, CredentialDenied, Header } from "../../network/interface/mod.ts";
 import { REASON } from "../reason.ts";
 import { EMPTY_HASH, type Scope, scopeText, sha256, signText } from "./canonical.ts";

@@ -31,7 +31,10 @@ const ACTIONS = new Set([
   "redshift:GetClusterCredentialsWithIAM",
   "s3:CreateSession",
 ]);
-/** Services of which an unread operation may be one of {@linkcode ACTIONS}, of those that name their operation. */
+/**
+ * Services of which an unread operation may be one of {@linkcode ACTIONS}, of
+ * those that name their operation.
+ */
 const NAMED = new Set([
   "codepipeline",
   "cognito-identity",

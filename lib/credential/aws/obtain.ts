@@ -1,7 +1,7 @@
 /**
- * Obtains keys of an AWS identity (docs/design/contracts/09-credentials.md §9, "Clouds"): from a profile of the host's own
- * configuration, with SSO, credential_process and roles, or for a role that stored keys take. Amazon's library asks SSO
- * and STS.
+ * Obtains keys of an AWS identity (docs/design/contracts/09-credentials.md §9, "Clouds"): from a profile of
+ * the host's own configuration, with SSO, credential_process and roles, or for a role that stored keys take.
+ * Amazon's library asks SSO and STS.
  */
 import { homedir } from "node:os";
 import { dirname } from "node:path";
@@ -109,7 +109,8 @@ export async function obtainAwsKeys(
 }
 
 /**
- * Requires that no other user can write the profiles: one may name a program, which would run as the service's user.
+ * Requires that no other user can write the profiles: one may name a program, which
+ * would run as the service's user.
  *
  * @throws {SbxError} `credential.program`
  */
@@ -247,7 +248,10 @@ async function keysOfProcess(name: string, line: string): Promise<LibraryKeys> {
   };
 }
 
-/** Words of a command as Amazon's clients split it: with quotes and backslashes, without a shell. `undefined`: open quote. */
+/**
+ * Words of a command as Amazon's clients split it: with quotes and backslashes, without a
+ * shell. `undefined`: open quote.
+ */
 function wordsOf(line: string): string[] | undefined {
   const words: string[] = [];
   const pattern = /\s*((?:[^\s"'\\]|\\.|"(?:[^"\\]|\\.)*"|'[^']*')+)/ys;
@@ -305,7 +309,10 @@ function clientOf({ region, handler }: Chain, ofProfile?: string) {
   };
 }
 
-/** Asks AWS. @throws {SbxError} `credential.program`, whose text has no part of the answer but a known code */
+/**
+ * Asks AWS.
+ * @throws {SbxError} `credential.program`, whose text has no part of the answer but a known code
+ */
 async function ask(
   chain: Chain,
   problem: string,

@@ -12,8 +12,8 @@ const CHECK = 4;
 const PLACEHOLDER = new RegExp(`^${PREFIX}([A-Z2-7]{${BODY}})([A-Z2-7]{${CHECK}})$`);
 
 /**
- * Placeholder of a credential in one VM. It follows from the credential's secret, so that a VM that is resumed keeps
- * its own, and the secret does not follow from it.
+ * Placeholder of a credential in one VM. It follows from the credential's secret, so that a VM that is
+ * resumed keeps its own, and the secret does not follow from it.
  *
  * @param secret as the store has it
  * @param vm id of the VM
@@ -24,7 +24,10 @@ export function placeholderOf(secret: string, vm: string): { id: string; secret:
   return { id: PREFIX + body + checkOf(body), secret: derive("secret").subarray(0, 30).toString("base64") };
 }
 
-/** True for the identifier of a placeholder, of any VM: of random identifiers, one in a million looks like one. */
+/**
+ * True for the identifier of a placeholder, of any VM: of random identifiers,
+ * one in a million looks like one.
+ */
 export function isPlaceholderId(id: string): boolean {
   const [, body, check] = PLACEHOLDER.exec(id) ?? [];
   return body !== undefined && checkOf(body) === check;

@@ -21,8 +21,8 @@ import { AwsSignature } from "./signature.ts";
 const PROVIDER = "aws";
 
 /**
- * Finds the signature of a request that stands for a stored key, or that may not be sent; `undefined` for a request that
- * goes out as it is.
+ * Finds the signature of a request that stands for a stored key, or that may not be sent; `undefined` for a
+ * request that goes out as it is.
  *
  * @param inject replaces refs in the other fields
  * @param onSigned receives the host and ref of each key that signs
@@ -69,7 +69,9 @@ export function awsSignature(
   return decoy ? new Refused(decoy, REASON.decoy) : strangerOf(vault, accounts, request.host);
 }
 
-/** Refuses a key that the store does not have, at AWS and its like, where only stored accounts are allowed. */
+/**
+ * Refuses a key that the store does not have, at AWS and its like, where only stored accounts are allowed.
+ */
 function strangerOf(vault: Vault, accounts: Accounts, host: string): Refused | undefined {
   if (accounts !== "stored" || awsEndpoint(host) === undefined && !namesHost(vault, host)) return undefined;
   return new Refused(undefined, REASON.account);

@@ -1,4 +1,7 @@
-/** Keys of AWS that take a role, as one text for the store (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+/**
+ * Keys of AWS that take a role, as one text for the store
+ * (docs/design/contracts/09-credentials.md §9, "Clouds").
+ */
 import { pack, unpack } from "../cloud/key_file.ts";
 import { type AwsKeys, awsKeysOf } from "./keys.ts";
 

@@ -1,4 +1,7 @@
-/** Secrets of applications at Azure as texts for the store (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+/**
+ * Secrets of applications at Azure as texts for the store
+ * (docs/design/contracts/09-credentials.md §9, "Clouds").
+ */
 import { derOf, invalidKey, pack } from "./key_file.ts";
 
 /** A client secret, for one service of Azure: each has a ref of its own. */

@@ -26,12 +26,15 @@ export function identitiesOf(vault: Vault): Identities {
 /** Path at which a guest finds its identity as a program of Azure's App Service does. */
 export const APP_SERVICE_PATH = "/msi/token";
 /**
- * Header of App Service's clients, which shows that a program asks and no browser or proxy. As `Metadata: true`, it is no secret:
- * the host answers this VM alone.
+ * Header of App Service's clients, which shows that a program asks and no browser or proxy. As
+ * `Metadata: true`, it is no secret: the host answers this VM alone.
  */
 export const APP_SERVICE_HEADER = "sbx";
 
-/** Variables by which a cloud's clients find the host in place of a metadata server; Azure's as they do in App Service. */
+/**
+ * Variables by which a cloud's clients find the host in place of a metadata server;
+ * Azure's as they do in App Service.
+ */
 export function cloudEnv({ provider, origin }: StoredEntry): Record<string, string> {
   if (provider === "gcp") return googleEnv(origin?.cloud);
   if (origin?.cloud?.kind !== "azure") return {};

@@ -1,13 +1,15 @@
 /**
- * Key files of clouds, as their consoles and programs write them: their secret parts become one text for the store, the others
- * terms (docs/design/contracts/09-credentials.md §9, "Clouds").
+ * Key files of clouds, as their consoles and programs write them: their secret parts become one text for the
+ * store, the others terms (docs/design/contracts/09-credentials.md §9, "Clouds").
  */
 import { SbxError } from "../../base/error/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
 import { isSecret, SECRET_MAX } from "../form.ts";
 import type { GcpTerms } from "./terms.ts";
 
-/** Where Google gives tokens for keys; a file that names another place would have its holder send them there. */
+/**
+ * Where Google gives tokens for keys; a file that names another place would have its holder send them there.
+ */
 export const GOOGLE_TOKEN_URL = "https://oauth2.googleapis.com/token";
 /** Other spellings of it in files of Google's programs. */
 const GOOGLE_TOKEN_URLS = [

@@ -1,6 +1,7 @@
 /**
- * Answers of the host in place of a cloud's metadata server (docs/design/contracts/09-credentials.md §9, "Clouds"): a VM finds its
- * identity as on a machine of the cloud, with refs in place of tokens. Nothing here is asked of a real server.
+ * Answers of the host in place of a cloud's metadata server (docs/design/contracts/09-credentials.md §9,
+ * "Clouds"): a VM finds its identity as on a machine of the cloud, with refs in place of tokens. Nothing
+ * here is asked of a real server.
  */
 import { plainHost } from "../../base/address/mod.ts";
 import type { AttendedRequest, HostAnswer } from "../../network/interface/mod.ts";

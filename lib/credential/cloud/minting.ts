@@ -1,4 +1,7 @@
-/** Calls of a cloud whose answers would hold keys: no token goes there (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+/**
+ * Calls of a cloud whose answers would hold keys: no token goes there
+ * (docs/design/contracts/09-credentials.md §9, "Clouds").
+ */
 import { hostTest } from "../catalogue.ts";
 import MINTING from "./minting.json" with { type: "json" };
 

@@ -1,6 +1,6 @@
 /**
- * Tokens of a cloud for an identity whose key stays on the host (docs/design/contracts/09-credentials.md §9, "Clouds"): JSON Web
- * Tokens signed with it (RFC 7523), client secrets, and refresh tokens.
+ * Tokens of a cloud for an identity whose key stays on the host (docs/design/contracts/09-credentials.md §9,
+ * "Clouds"): JSON Web Tokens signed with it (RFC 7523), client secrets, and refresh tokens.
  */
 import { SbxError } from "../../base/error/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
@@ -10,7 +10,9 @@ import { knownCode, loginFetch } from "../subscription/fetch.ts";
 import { GOOGLE_SCOPE, GOOGLE_TOKEN_URL, unpack } from "./key_file.ts";
 import { type AzureTerms, type GcpTerms, RESOURCES } from "./terms.ts";
 
-/** Life of a signed statement of who one is, in `s`: the most that Google takes, and the usual one at Azure. */
+/**
+ * Life of a signed statement of who one is, in `s`: the most that Google takes, and the usual one at Azure.
+ */
 const ASSERTION_S = { gcp: 3600, azure: 600 };
 /** Shortest and longest life of a token that is believed, in `s`. */
 const LIFE_S = { least: 30, most: 2 * 86_400 };
@@ -26,7 +28,8 @@ type Fetch = ReturnType<typeof loginFetch>;
  *
  * @param key the secret of the store
  * @param fetch follows no redirects, and reads answers whole
- * @throws {SbxError} `credential.program`: there is no token, and why; nothing of an answer but a code of OAuth
+ * @throws {SbxError} `credential.program`: there is no token, and why; nothing
+ * of an answer but a code of OAuth
  */
 export async function obtainCloudToken(
   terms: GcpTerms | AzureTerms,

@@ -1,4 +1,6 @@
-/** Identities at a cloud whose tokens the host obtains (docs/design/contracts/09-credentials.md §9, "Clouds"). */
+/**
+ * Identities at a cloud whose tokens the host obtains (docs/design/contracts/09-credentials.md §9, "Clouds").
+ */
 import { hostTest } from "../catalogue.ts";
 import RESOURCES_JSON from "./resources.json" with { type: "json" };
 
@@ -22,10 +24,16 @@ export interface AzureTerms {
   resource: string;
 }
 
-/** An identity at AWS: a profile of the host's own configuration, a role, or the role that such a profile takes. */
+/**
+ * An identity at AWS: a profile of the host's own configuration, a role, or the
+ * role that such a profile takes.
+ */
 export interface AwsTerms {
   kind: "aws";
-  /** section of the files that AWS's clients read on the host; absent: the store has the key that takes the role */
+  /**
+   * section of the files that AWS's clients read on the host; absent: the store
+   * has the key that takes the role
+   */
   profile?: string;
   role_arn?: string;
   /** that the role's owner demands of who takes it */
@@ -56,7 +64,10 @@ export function isCloudHost(terms: CloudTerms | undefined, host: string): boolea
   return resource?.hosts.some((pattern) => hostTest(pattern)(host)) ?? false;
 }
 
-/** Words of the services that a guest may mean by a resource, as `https://vault.azure.net` or one vault's own address. */
+/**
+ * Words of the services that a guest may mean by a resource, as
+ * `https://vault.azure.net` or one vault's own address.
+ */
 export function resourcesNamed(text: string): string[] {
   const name = text.replace(/\/+(?:\.default)?$/, "").toLowerCase();
   const host = URL.parse(name)?.host;

@@ -1,4 +1,7 @@
-/** Accounts at SSH servers that a VM may use, and logins with their keys (docs/design/contracts/09-credentials.md §9, "SSH"). */
+/**
+ * Accounts at SSH servers that a VM may use, and logins with their keys
+ * (docs/design/contracts/09-credentials.md §9, "SSH").
+ */
 import { plainHost } from "../../base/address/mod.ts";
 import type { SshAccount, SshLogin } from "../../network/interface/mod.ts";
 import { grantSecret } from "../grant.ts";

@@ -1,6 +1,7 @@
 /**
- * The part of the host in the requests of a VM with a subscription (docs/design/contracts/09-credentials.md §9,
- * "Subscriptions"): it renews the token that a request carries, and answers a renewal of the guest itself.
+ * The part of the host in the requests of a VM with a subscription
+ * (docs/design/contracts/09-credentials.md §9, "Subscriptions"): it renews the token that a request
+ * carries, and answers a renewal of the guest itself.
  */
 import { plainHost } from "../../base/address/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
@@ -33,7 +34,9 @@ export class SubscriptionHost {
     this.#logins = logins;
   }
 
-  /** True where a guest's request is answered by the host, if it carries a ref of a login: its body is needed. */
+  /**
+   * True where a guest's request is answered by the host, if it carries a ref of a login: its body is needed.
+   */
   answers(host: string, path: string): boolean {
     return this.#vault.catalogue.tokenEndpointOf(plainHost(host), path) !== undefined &&
       this.#vault.active().some(({ entry }) => entry.subscription !== undefined);

@@ -41,7 +41,8 @@ export function knownCode(code: unknown): string | undefined {
  * Fetch of a login: https, one time limit, no redirects, an answer that is read whole.
  *
  * @param options.json sends the form as JSON: some token endpoints take nothing else
- * @param options.accept forms of answers: some servers have several, and answer with the one that is asked for
+ * @param options.accept forms of answers: some servers have several, and answer
+ * with the one that is asked for
  */
 export function loginFetch(
   { json = false, accept = "application/json" } = {},

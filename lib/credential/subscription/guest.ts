@@ -1,4 +1,6 @@
-/** Files by which an agent in a guest takes itself for logged in: refs, and facts of the login, none secret. */
+/**
+ * Files by which an agent in a guest takes itself for logged in: refs, and facts of the login, none secret.
+ */
 import { isObject } from "../../base/object/mod.ts";
 import type { OauthFacts } from "../provider.ts";
 import { GUEST_LIFE_S } from "./attend.ts";

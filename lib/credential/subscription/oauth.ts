@@ -1,6 +1,6 @@
 /**
- * OAuth of a provider's own client on the host: authorization code with PKCE (RFC 6749, 7636, 8252), device code
- * (RFC 8628), renewal. Loaded with the first login or renewal.
+ * OAuth of a provider's own client on the host: authorization code with PKCE (RFC 6749, 7636, 8252), device
+ * code (RFC 8628), renewal. Loaded with the first login or renewal.
  */
 import * as oauth from "oauth4webapi";
 import { ignore, SbxError } from "../../base/error/mod.ts";
@@ -36,7 +36,10 @@ export interface WaitingLogin {
   user_code?: string;
   /** rejects when the login fails or is abandoned */
   finished: Promise<LoginTokens>;
-  /** takes the code that the provider's page shows. @throws {SbxError} `login.failed`: a code of another login, or none */
+  /**
+   * takes the code that the provider's page shows.
+   * @throws {SbxError} `login.failed`: a code of another login, or none
+   */
   paste(text: string): void;
   cancel(): void;
 }
@@ -327,7 +330,9 @@ export async function renewLogin(facts: OauthFacts, refresh: string): Promise<Lo
   return isOver ? undefined : tokens;
 }
 
-/** Gets the short-lived token for requests with the token of the login, which stays the one that renews it. */
+/**
+ * Gets the short-lived token for requests with the token of the login, which stays the one that renews it.
+ */
 async function exchanged(facts: OauthFacts, login: LoginTokens): Promise<LoginTokens> {
   const answer = await getJson(facts.exchange!, login.access, "token");
   const { token, expires_at } = answer;
@@ -338,7 +343,10 @@ async function exchanged(facts: OauthFacts, login: LoginTokens): Promise<LoginTo
   return { ...login, access, refresh: login.access, ...(end !== undefined && { expires_at: end }) };
 }
 
-/** An object of JSON that a token opens. @throws {SbxError} `login.failed`; {@linkcode TokenOver}: not with this token */
+/**
+ * An object of JSON that a token opens.
+ * @throws {SbxError} `login.failed`; {@linkcode TokenOver}: not with this token
+ */
 async function getJson(url: string, token: string, scheme = "Bearer"): Promise<Answer> {
   const response = await loginFetch()(url, { headers: { authorization: `${scheme} ${token}` } });
   const { host } = new URL(url);

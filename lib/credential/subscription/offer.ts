@@ -1,6 +1,6 @@
 /**
- * Logins that an agent made inside a VM (docs/design/contracts/09-credentials.md §9, "Subscriptions"): a person may keep them on
- * the host, for other VMs too.
+ * Logins that an agent made inside a VM (docs/design/contracts/09-credentials.md §9, "Subscriptions"): a
+ * person may keep them on the host, for other VMs too.
  */
 import { plainHost } from "../../base/address/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
@@ -24,7 +24,10 @@ export interface GuestLogin {
   tokens: LoginTokens & { refresh: string };
 }
 
-/** The login in an answer of a token endpoint; `undefined` for another endpoint, and for an answer that nothing renews. */
+/**
+ * The login in an answer of a token endpoint; `undefined` for another endpoint, and for
+ * an answer that nothing renews.
+ */
 export function loginIn(
   definition: Definition | undefined,
   { host, path }: { host: string; path: string },
@@ -45,7 +48,9 @@ export function loginIn(
   }
 }
 
-/** Claims of an ID token, for a list alone: the host asks the provider for its own before it keeps the login. */
+/**
+ * Claims of an ID token, for a list alone: the host asks the provider for its own before it keeps the login.
+ */
 function claimsOf(token: unknown): Answer | undefined {
   if (typeof token !== "string") return undefined;
   const bytes = Uint8Array.fromBase64(token.split(".")[1] ?? "", { alphabet: "base64url" });

@@ -1,6 +1,6 @@
 /**
- * Logins of subscriptions on the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"): their tokens in the
- * store, renewed once for all processes.
+ * Logins of subscriptions on the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"): their
+ * tokens in the store, renewed once for all processes.
  */
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
@@ -14,7 +14,10 @@ import { type LoginOffer, offersIn } from "./offer.ts";
 
 /** `ms` before the end of a token from which it is renewed. */
 export const RENEW_BEFORE_MS = 120_000;
-/** `ms` after a failed renewal in which no process tries again: a failing provider is not asked with every request. */
+/**
+ * `ms` after a failed renewal in which no process tries again: a failing provider
+ * is not asked with every request.
+ */
 const RETRY_MS = 30_000;
 /** Beginning of the error of a renewal that failed before, and is not tried again yet. */
 export const NOT_RENEWED = "the login was not renewed: ";
@@ -134,12 +137,12 @@ export class Subscriptions {
   }
 
   /**
-   * Keeps a login that an agent made in a VM, whose refs it gets: the VM goes on. The host renews it first, so that the provider
-   * itself says whose it is, and no token that was in a program's reach is stored.
+   * Keeps a login that an agent made in a VM, whose refs it gets: the VM goes on. The host renews it first,
+   * so that the provider itself says whose it is, and no token that was in a program's reach is stored.
    *
    * @param ref of an offer
-   * @throws {SbxError} `login.not_found`, `credential.conflict`; the VM's login stays. `login.over`: the provider renews it no
-   * more, or with tokens of another account or login, and the VM has to log in again
+   * @throws {SbxError} `login.not_found`, `credential.conflict`; the VM's login stays. `login.over`: the
+   * provider renews it no more, or with tokens of another account or login, and the VM has to log in again
    */
   async keep(ref: string, label?: string, renew: Renew = renewOnHost): Promise<Subscription> {
     const offered = this.offers().find((each) => each.ref === ref);
@@ -175,8 +178,8 @@ export class Subscriptions {
         const terms = { ...termsOf({ ...tokens, account: tokens.account ?? account }), used };
         const made = { provider, ...(label !== undefined && { label }), source: "added" as const };
         const created_at = new Date().toISOString();
-        // The VM has logged in again since: none of these would be offered next. One of another account, or of
-        // another VM too, may still be used.
+        // The VM has logged in again since: none of these would be offered next. One of another account, or
+        // of another VM too, may still be used.
         const former = [...entries.values()].filter(({ ref: each, source, offer, vms = [] }) =>
           each !== ref && source === "captured" && offer?.login === login && offer.account === account &&
           vms.length === 1 && vms[0] === offered.vm

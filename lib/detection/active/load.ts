@@ -34,8 +34,8 @@ export interface LoadedRules {
 /**
  * Reads and compiles a pack, or the Sigma rules of a file or a folder.
  *
- * @throws {SbxError} `detection.not_found`: the file cannot be read; `detection.too_large`; `detection.invalid`: with every
- * problem; `detection.revoked`
+ * @throws {SbxError} `detection.not_found`: the file cannot be read; `detection.too_large`;
+ * `detection.invalid`: with every problem; `detection.revoked`
  */
 export async function loadPack(path: string): Promise<LoadedPack> {
   const rules = await loadRules(path);
@@ -87,8 +87,8 @@ export async function loadRules(path: string, placeholders?: string): Promise<Lo
  * Loads the packs a profile pins and checks them against the pins.
  *
  * @param folder the profile's folder, base of relative paths
- * @throws {SbxError} the errors of {@linkcode loadPack} and {@linkcode requirePinned}; `detection.conflict`: two pins name
- * the same pack
+ * @throws {SbxError} the errors of {@linkcode loadPack} and {@linkcode requirePinned};
+ * `detection.conflict`: two pins name the same pack
  */
 export async function loadPinned(
   pins: readonly (PackPin & { path: string })[],

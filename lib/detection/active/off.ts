@@ -54,7 +54,10 @@ export class OffRules {
     );
   }
 
-  /** Switches a rule on again. @throws {SbxError} `detection.not_found`: it is not in the file; `detection.disabled` */
+  /**
+   * Switches a rule on again.
+   * @throws {SbxError} `detection.not_found`: it is not in the file; `detection.disabled`
+   */
   remove(id: string): Promise<void> {
     return this.#file.edit((document, { rules }) => {
       if (!Object.hasOwn(rules, id)) {

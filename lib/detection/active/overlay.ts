@@ -112,8 +112,8 @@ export class OverlayStore {
    * Adds an overlay or replaces the one with the same id, and writes its file.
    *
    * @param accept checks an enabled overlay beside the IR of the other ones, and throws to reject it
-   * @param options `replaces` false: an overlay of the same id is a `detection.conflict`; `record` is called before the
-   * change takes place, and prevents it by throwing
+   * @param options `replaces` false: an overlay of the same id is a `detection.conflict`; `record` is called
+   * before the change takes place, and prevents it by throwing
    * @throws {SbxError} `detection.invalid`, `detection.revoked`, `detection.limit`, errors of `accept`
    */
   put(
@@ -208,7 +208,10 @@ export function isSigmaSource(definition: unknown): boolean {
   return RuleSourceSchema.safeParse(definition).success;
 }
 
-/** Compiles an overlay's definition, a pack, a rule, or files of Sigma rules. @throws {SbxError} `detection.invalid` */
+/**
+ * Compiles an overlay's definition, a pack, a rule, or files of Sigma rules.
+ * @throws {SbxError} `detection.invalid`
+ */
 export async function irOfInput(definition: unknown): Promise<Compiled> {
   const rule = RuleInputSchema.safeParse(definition);
   const sigma = RuleSourceSchema.safeParse(definition);

@@ -27,8 +27,8 @@ export function requireInstallable({ pack_id, pack_version, pack_status }: PackI
 /**
  * Checks the current packs against a profile's pins; called at every launch.
  *
- * @throws {SbxError} `detection.not_found`: a pinned pack is missing; `detection.pin_mismatch`: its version differs;
- * `detection.revoked`
+ * @throws {SbxError} `detection.not_found`: a pinned pack is missing; `detection.pin_mismatch`: its
+ * version differs; `detection.revoked`
  */
 export function requirePinned(pins: readonly PackPin[], packs: readonly PackIdentity[]): void {
   for (const { id, version } of pins) {
@@ -92,8 +92,8 @@ export function dropDuplicates(
 }
 
 /**
- * Packs without the rules that are switched off. A Sigma rule still counts in the correlations that name it. Packs that
- * corp owns keep all of theirs.
+ * Packs without the rules that are switched off. A Sigma rule still counts in the correlations that name it.
+ * Packs that corp owns keep all of theirs.
  */
 export function withoutRules(packs: readonly Compiled[], off: readonly string[]): Compiled[] {
   if (off.length === 0) return [...packs];

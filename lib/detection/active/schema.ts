@@ -1,4 +1,7 @@
-/** Zod schema of a single detection in a request. Loads no compiler and no parser, because the gateway uses it too. */
+/**
+ * Zod schema of a single detection in a request. Loads no compiler and no parser,
+ * because the gateway uses it too.
+ */
 import { z } from "zod";
 import { IrRuleSchema } from "../ir/schema.ts";
 import { MappingSchema, PACK_MAX, SOURCE_ID } from "../pack/schema.ts";

@@ -1,4 +1,7 @@
-/** Portability report: the rules of a foreign Sigma folder that sbx accepts, and the constructs that block the others. */
+/**
+ * Portability report: the rules of a foreign Sigma folder that sbx accepts, and the
+ * constructs that block the others.
+ */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";
@@ -99,7 +102,8 @@ const REMOVED_BY_SPLIT = [
  * Checks every rule of a folder and its subfolders.
  *
  * @param mapping field mapping to try; without one, every field counts as missing
- * @throws {SbxError} `detection.not_found`: the folder cannot be read; `detection.too_large`: it has too many rules
+ * @throws {SbxError} `detection.not_found`: the folder cannot be read;
+ * `detection.too_large`: it has too many rules
  */
 export async function reportPortability(
   path: string,

@@ -33,9 +33,9 @@ const LEAF_RULES = 6;
 const ENTRIES_MAX = 2_000_000;
 
 /**
- * One level of the index. Its rules are tested one by one, or grouped by the values of one of their fields; each group
- * is a level over another field. An event visits only the groups of its own values, so the cost grows with the number
- * of matches, not of rules.
+ * One level of the index. Its rules are tested one by one, or grouped by the values of one of their fields;
+ * each group is a level over another field. An event visits only the groups of its own values, so the cost
+ * grows with the number of matches, not of rules.
  */
 export class IndexNode<R> {
   /** rules whose tests were all covered by the levels above */
@@ -106,7 +106,10 @@ function countValues<R>(rules: readonly IndexEntry<R>[]): Map<string, Map<MatchV
   return byPath;
 }
 
-/** Finds the test whose most common value occurs in the fewest rules; on a tie, the one with the fewest values. */
+/**
+ * Finds the test whose most common value occurs in the fewest rules; on a tie,
+ * the one with the fewest values.
+ */
 function mostSelective(tests: readonly Test[], byPath: Map<string, Map<MatchValue, number>>): Test {
   let [best, bestCost] = [tests[0], Infinity];
   for (const test of tests) {

@@ -9,8 +9,9 @@ const FILTER_MIN = 1024;
 const FILTER_SHARE = 16;
 
 /**
- * Map keyed by event values. Most values are in no rule, and hashing a newly parsed string costs more than the rest of a
- * match, so a string is looked up only if the length table and the filter of sampled characters both contain it.
+ * Map keyed by event values. Most values are in no rule, and hashing a newly parsed string costs more
+ * than the rest of a match, so a string is looked up only if the length table and the filter of
+ * sampled characters both contain it.
  */
 export class ValueTable<T> {
   readonly #map: ReadonlyMap<MatchValue, T>;

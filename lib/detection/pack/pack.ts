@@ -203,8 +203,8 @@ export interface SourceText {
 }
 
 /**
- * Reads one source of a pack: inline content, or a file below the pack's folder. Checks its hash, if there is one. A
- * source with only a url is an error: sbx downloads nothing.
+ * Reads one source of a pack: inline content, or a file below the pack's folder. Checks its hash, if there is
+ * one. A source with only a url is an error: sbx downloads nothing.
  */
 export async function readSource(
   { document, folder, sources }: Pack,
@@ -249,7 +249,10 @@ export async function readSource(
 
 const WRONG_HASH = "the source does not match its hash; compare it with the published version";
 
-/** Reads a file below a pack's folder, after resolving links. @returns its bytes, or the reason it was rejected */
+/**
+ * Reads a file below a pack's folder, after resolving links.
+ * @returns its bytes, or the reason it was rejected
+ */
 async function readLocal(folder: string, file: string): Promise<Uint8Array | string> {
   try {
     const path = relative(await Deno.realPath(folder), await Deno.realPath(file));

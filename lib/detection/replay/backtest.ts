@@ -39,7 +39,8 @@ export interface BacktestCase {
 }
 
 /**
- * Runs detections over events. An invalid event becomes a row with outcome `error` and does not affect the others.
+ * Runs detections over events. An invalid event becomes a row with outcome `error`
+ * and does not affect the others.
  *
  * @param limit maximum number of rows
  * @throws {SbxError} `detection.conflict`: two rules have the same id

@@ -15,8 +15,8 @@ import { readLines } from "./lines.ts";
 /** Default maximum of findings in a report; keeps memory bounded. */
 export const FINDINGS_MAX = 10_000;
 /**
- * Number of lines checked for unknown fields. Short files are written by hand and contain mistakes; long ones are
- * generated with uniform lines, where the check would cost a fifth of the speed.
+ * Number of lines checked for unknown fields. Short files are written by hand and contain mistakes; long ones
+ * are generated with uniform lines, where the check would cost a fifth of the speed.
  */
 export const STRICT_LINES = 10_000;
 /** Maximum number of labelled lines with a stored result, for JUnit. */
@@ -73,9 +73,9 @@ export interface CheckOptions {
 }
 
 /**
- * Runs a pack's rules over a JSON Lines file of events. An invalid line is reported with its number and does not affect
- * the others. Labels are compared if any line of the file has one: then `[]` expects no finding. A file without labels,
- * such as an exported session, has no expectations.
+ * Runs a pack's rules over a JSON Lines file of events. An invalid line is reported with its number and does
+ * not affect the others. Labels are compared if any line of the file has one: then `[]` expects no finding. A
+ * file without labels, such as an exported session, has no expectations.
  *
  * @throws {SbxError} `detection.not_found`: the file cannot be read
  */

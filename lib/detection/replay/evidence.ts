@@ -30,8 +30,8 @@ export interface MatchedField {
 /** Outcome of one event and one rule. */
 export interface Outcome {
   /**
-   * `matched`: a match, as expected if there is an expectation; `mismatch`: an unexpected match; `no_match`: an expected
-   * match is missing; `error`: the event is invalid
+   * `matched`: a match, as expected if there is an expectation; `mismatch`: an unexpected match; `no_match`:
+   * an expected match is missing; `error`: the event is invalid
    */
   outcome: "matched" | "no_match" | "mismatch" | "error";
   /** the expectation or the error */
@@ -65,8 +65,8 @@ export interface EvidenceReport {
 }
 
 /**
- * Evidence signature of an event: BLAKE3 hex of the compact JSON, with sorted keys, of its type and subject (the
- * family's object).
+ * Evidence signature of an event: BLAKE3 hex of the compact JSON, with sorted keys, of its type and
+ * subject (the family's object).
  */
 export function signatureOf(event: Matchable): string {
   const { event_type } = event.common;

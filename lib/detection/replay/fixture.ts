@@ -28,10 +28,11 @@ interface Fixture {
 }
 
 /**
- * Parses one line. Every line is parsed, including lines that no rule could match, because a skipped line could be
- * invalid.
+ * Parses one line. Every line is parsed, including lines that no rule could match, because a
+ * skipped line could be invalid.
  *
- * @param strict also check for unknown fields and wrong types; otherwise check only the fields needed to match
+ * @param strict also check for unknown fields and wrong types; otherwise check
+ * only the fields needed to match
  * @returns the line, or the problem
  */
 export function readFixture(text: string, strict = true): FixtureLine | string {

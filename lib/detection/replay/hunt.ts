@@ -15,8 +15,8 @@ export interface HuntOptions {
 }
 
 /**
- * Runs detections over a stream of events, such as the pages of a ledger. Events are sbx's own records and are not
- * validated.
+ * Runs detections over a stream of events, such as the pages of a ledger. Events are sbx's own
+ * records and are not validated.
  *
  * @throws the signal's reason, when aborted
  */

@@ -1,7 +1,9 @@
 import { formatJunit } from "../../base/junit/mod.ts";
 import type { Check } from "./check.ts";
 
-/** Formats a check as JUnit XML: one case for all lines being valid events, and one case per labelled line. */
+/**
+ * Formats a check as JUnit XML: one case for all lines being valid events, and one case per labelled line.
+ */
 export function junitOf({ report, results }: Check, path: string): string {
   const labelled = new Set(results.map(({ line }) => `${path}:${line}`));
   const otherFailures = report.ok ? [] : report.diagnostics.filter(({ path: at }) => !labelled.has(at));

@@ -19,8 +19,8 @@ export interface LineHandler {
 }
 
 /**
- * Reads a file line by line with one reused buffer. A regular file is read up to its size at opening, plus the rest of
- * the line that was being written then; any other file is read until its end.
+ * Reads a file line by line with one reused buffer. A regular file is read up to its size at opening, plus
+ * the rest of the line that was being written then; any other file is read until its end.
  *
  * @throws {SbxError} `detection.not_found`: it cannot be read
  */

@@ -20,8 +20,8 @@ const KINDS: Record<CatalogueField["type"], Kind> = {
 };
 
 /**
- * Fields of one object of an event. Caches the keys of the last valid object: most objects have the same keys in the
- * same order, and comparing them costs a tenth of looking each up.
+ * Fields of one object of an event. Caches the keys of the last valid object: most objects have the same keys
+ * in the same order, and comparing them costs a tenth of looking each up.
  */
 class Shape {
   readonly fields = new Map<string, { kind: Kind; shape?: Shape }>();

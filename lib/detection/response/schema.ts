@@ -12,7 +12,9 @@ const Actions = z.array(z.enum(RESPONSE_ACTIONS)).max(RESPONSE_ACTIONS.length).r
   "must name each action once",
 );
 
-/** `[detection.response]` of a profile or of corp.toml (docs/design/contracts/06-detection.md §6, "Answers"). */
+/**
+ * `[detection.response]` of a profile or of corp.toml (docs/design/contracts/06-detection.md §6, "Answers").
+ */
 export const ResponseTable = z.strictObject({
   /** an entry holds for higher severities too, as far as they have none */
   severity: z.partialRecord(z.enum(SEVERITIES), Actions).optional(),

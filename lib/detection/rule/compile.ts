@@ -1,6 +1,6 @@
 /**
- * Compiler of Sigma's rule language, to the plan that matchers run (docs/design/contracts/06-detection.md §6).
- * Loads the YAML parser.
+ * Compiler of Sigma's rule language, to the plan that matchers run
+ * (docs/design/contracts/06-detection.md §6). Loads the YAML parser.
  */
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
@@ -29,8 +29,8 @@ import { allOf } from "./selection.ts";
 import { type Logsource, logsourceWords, readLogsource } from "./taxonomy.ts";
 
 /**
- * What became of a document. `not_applicable`: no event of its log source happens here; `never_matches`: it needs fields
- * that events do not have.
+ * What became of a document. `not_applicable`: no event of its log source happens here; `never_matches`: it
+ * needs fields that events do not have.
  */
 export type RuleStatus = "compiled" | "refused" | "not_applicable" | "never_matches";
 
@@ -61,7 +61,10 @@ export interface RuleOptions {
   placeholders?: Placeholders;
 }
 
-/** Compiles the rules of files; a document that is refused keeps no other from compiling, unless that names it. */
+/**
+ * Compiles the rules of files; a document that is refused keeps no other from
+ * compiling, unless that names it.
+ */
 export function compileRules(
   files: readonly RuleFile[],
   { pack_id, pack_version, owner = "user", placeholders = {} }: RuleOptions,

@@ -1,6 +1,6 @@
 /**
- * Plan `sbx.sigma-plan.v1` (docs/design/contracts/06-detection.md §6): Sigma rules in compiled form, as they travel to
- * the matchers. Loads no zod and no parser: `plan_schema.ts` validates plans from outside.
+ * Plan `sbx.sigma-plan.v1` (docs/design/contracts/06-detection.md §6): Sigma rules in compiled form, as they
+ * travel to the matchers. Loads no zod and no parser: `plan_schema.ts` validates plans from outside.
  */
 import type { Confidence, Owner, PackStatus, Severity } from "../ir/ir.ts";
 
@@ -66,7 +66,9 @@ export type PlanExpr =
   | { not: PlanExpr }
   /** selection of the rule, by its place */
   | { sel: number }
-  /** some test holds for some value of the first source that is there; `every`: each test holds for some value */
+  /**
+   * some test holds for some value of the first source that is there; `every`: each test holds for some value
+   */
   | { on: string[]; is: PlanTest[]; every?: true }
   /** as `on`, over every text of the event */
   | { words: PlanTest[]; every?: true };
@@ -147,7 +149,9 @@ export function sourcesOf(expr: PlanExpr): string[] {
   return [...expr.on, ...expr.is.flatMap((test) => test.t === "ref" ? test.on : [])];
 }
 
-/** Event path of a source: `http.request.headers[host]` → `http.request.headers`; `undefined` if it has none. */
+/**
+ * Event path of a source: `http.request.headers[host]` → `http.request.headers`; `undefined` if it has none.
+ */
 export function pathOf(source: string): string | undefined {
   return source.startsWith("=") || source.startsWith("parent.") ? undefined : source.split(/[[#]/, 1)[0];
 }

@@ -31,7 +31,10 @@ interface Row {
   fields: string;
 }
 
-/** Maximum characters of a field that names a part of a map: a plan allows its source, also with a part of a date. */
+/**
+ * Maximum characters of a field that names a part of a map: a plan allows its
+ * source, also with a part of a date.
+ */
 const FIELD_MAX = SOURCE_MAX - 16;
 
 type Fields = Record<string, string | string[]>;
@@ -53,8 +56,8 @@ export function logsourceWords(
 /**
  * Finds the events of a logsource.
  *
- * @returns `undefined` if sbx has none; the reason is in `notes` as `not-applicable`, or as `logsource` for one that is
- * not valid
+ * @returns `undefined` if sbx has none; the reason is in `notes` as `not-applicable`, or as
+ * `logsource` for one that is not valid
  */
 export function readLogsource(
   node: TreeNode | undefined,

@@ -3,7 +3,8 @@ import type { GlobPart, PlanTest } from "./plan.ts";
 import { fold } from "./run/fold.ts";
 
 /**
- * Splits a value at its wildcards. `\*`, `\?` and `\\` are the character itself; any other backslash is a backslash.
+ * Splits a value at its wildcards. `\*`, `\?` and `\\` are the character itself; any
+ * other backslash is a backslash.
  */
 export function parseText(source: string): GlobPart[] {
   const parts: GlobPart[] = [];
@@ -126,7 +127,10 @@ export function bytesText(bytes: Uint8Array): string {
 const STARTS = [0, 2, 3];
 const ENDS = [undefined, -3, -2];
 
-/** The part of a value's encoding that is the same in every text in which the value begins at each offset of three. */
+/**
+ * The part of a value's encoding that is the same in every text in which the value
+ * begins at each offset of three.
+ */
 export function base64Offsets(bytes: Uint8Array): string[] {
   return STARTS.map((start, offset) => {
     const shifted = new Uint8Array(offset + bytes.length).fill(32);

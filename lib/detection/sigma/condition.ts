@@ -244,9 +244,9 @@ interface Part {
 }
 
 /**
- * Computes an exact split. The condition may use selections with `and`, `or`, `1 of` and `all of`; each selection is a
- * map of fields to exact values, or a list of such maps; combined selections share no field, because both values would
- * have to match.
+ * Computes an exact split. The condition may use selections with `and`, `or`, `1 of` and `all of`; each
+ * selection is a map of fields to exact values, or a list of such maps; combined selections share no field,
+ * because both values would have to match.
  *
  * @returns `undefined` if there is no exact split, or the rule needs none
  */

@@ -10,7 +10,8 @@ import { canHold } from "./value.ts";
 /**
  * Compiles a rule's fields to matchers by the explicit mapping.
  *
- * @returns `undefined` if a field is unmapped, mapped to an invalid path, or compared with an impossible value
+ * @returns `undefined` if a field is unmapped, mapped to an invalid path, or
+ * compared with an impossible value
  */
 export function matchersOf(
   { fields, logsource }: SigmaRule,

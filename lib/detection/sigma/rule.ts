@@ -220,7 +220,9 @@ interface Detection {
   split?: Split;
 }
 
-/** Reads selections and condition; constructs beyond one selection of exact values are reported to `notes`. */
+/**
+ * Reads selections and condition; constructs beyond one selection of exact values are reported to `notes`.
+ */
 function detectionOf(root: MapNode, notes: Notes): Detection {
   const detection = entryOf(root, "detection");
   if (detection?.value.kind !== "map") {

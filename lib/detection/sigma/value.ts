@@ -7,8 +7,8 @@ import type { ScalarNode, TreeNode } from "../tree/mod.ts";
 import { type Notes, quote } from "./notes.ts";
 
 /**
- * Plain scalars that YAML 1.1, used by Sigma's own tools, reads differently from YAML 1.2: booleans, octal and
- * sexagesimal numbers, dates.
+ * Plain scalars that YAML 1.1, used by Sigma's own tools, reads differently from YAML 1.2: booleans, octal
+ * and sexagesimal numbers, dates.
  */
 const AMBIGUOUS = /^(y|n|yes|no|on|off)$|^[-+]?0[0-7_]+$|^[-+]?\d+(:[0-5]?\d)+(\.\d*)?$|^\d{4}-\d\d?-\d\d?/i;
 

@@ -11,8 +11,8 @@ import {
 const TOKEN = /[ \t\n\r]*(?:("(?:[^"\\]|\\.)*")|([{}[\],:])|([^\s{}[\],:"]+))/gy;
 
 /**
- * Parses JSON and keeps the line of each value. `JSON.parse` checks the syntax; duplicate keys, which it accepts, are
- * errors here.
+ * Parses JSON and keeps the line of each value. `JSON.parse` checks the syntax; duplicate keys,
+ * which it accepts, are errors here.
  *
  * @throws {TreeError} invalid JSON, a duplicate key, or nesting that is too deep
  */

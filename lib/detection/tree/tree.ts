@@ -95,7 +95,10 @@ export function valueOf(node: TreeNode): unknown {
   return Object.fromEntries(node.entries.map(({ key, value }) => [key, valueOf(value)]));
 }
 
-/** Finds the node at a path, or its nearest ancestor (`exact` is false then); `line` is that of the last key found. */
+/**
+ * Finds the node at a path, or its nearest ancestor (`exact` is false then); `line`
+ * is that of the last key found.
+ */
 export function walk(
   root: TreeNode,
   path: readonly PropertyKey[],

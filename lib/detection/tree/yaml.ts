@@ -23,8 +23,8 @@ import {
 } from "./tree.ts";
 
 /**
- * Parses a subset of YAML 1.2: maps with string keys, lists and scalars. Constructs that other parsers read differently
- * are errors: anchors, aliases, tags, directives and duplicate keys.
+ * Parses a subset of YAML 1.2: maps with string keys, lists and scalars. Constructs that other parsers read
+ * differently are errors: anchors, aliases, tags, directives and duplicate keys.
  *
  * @returns the documents of the text, possibly none
  * @throws {TreeError} invalid or unsupported YAML

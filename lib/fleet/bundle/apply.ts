@@ -179,7 +179,10 @@ function refused(problem: string): SbxError {
 
 // Files of a home's bundle, and the state that `sbx fleet status` shows.
 
-/** Names in the folder of a version. `FILES` has the bundle's own files, and corp.toml joined with that of the machine. */
+/**
+ * Names in the folder of a version. `FILES` has the bundle's own files, and corp.toml
+ * joined with that of the machine.
+ */
 export const MANIFEST = "manifest.json", CONTENT = "bundle.json", FILES = "files";
 
 const Active = z.strictObject({

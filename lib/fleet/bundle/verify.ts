@@ -36,7 +36,10 @@ export interface BundlePlace {
   version?: string;
 }
 
-/** Fetches and verifies a bundle; nothing is remembered or installed. @throws {SbxError} `release.…`, `bundle.…` */
+/**
+ * Fetches and verifies a bundle; nothing is remembered or installed.
+ * @throws {SbxError} `release.…`, `bundle.…`
+ */
 export async function verifyBundle(
   { index, channel, keys, fetch, version }: BundlePlace,
 ): Promise<VerifiedBundle> {

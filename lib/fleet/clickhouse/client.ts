@@ -164,7 +164,8 @@ async function readText(response: Response): Promise<string> {
   return parts.join("");
 }
 
-// Values of parameters as the HTTP interface takes them: `param_NAME`, read by the type that the statement declares.
+// Values of parameters as the HTTP interface takes them: `param_NAME`, read by the
+// type that the statement declares.
 
 const ESCAPES: Record<string, string> = {
   "\\": "\\\\",

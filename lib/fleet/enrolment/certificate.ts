@@ -1,4 +1,7 @@
-/** Certificate of a home: the machine's key says that the home is one of it (docs/design/contracts/12-ledger.md §12). */
+/**
+ * Certificate of a home: the machine's key says that the home is one of it
+ * (docs/design/contracts/12-ledger.md §12).
+ */
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
 import type { PublicKey, SigningKey } from "../../release/mod.ts";

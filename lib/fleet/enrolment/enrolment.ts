@@ -1,4 +1,7 @@
-/** This machine's enrolment in a fleet: root's key, and certificates of its homes, in a folder beside corp.toml. */
+/**
+ * This machine's enrolment in a fleet: root's key, and certificates of its
+ * homes, in a folder beside corp.toml.
+ */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
@@ -33,7 +36,10 @@ const NO_KEYRING: Keyring = {
   set: () => Promise.resolve(),
 };
 
-/** Reads or makes the machine's key, in a file that only root can read. @throws {SbxError} `fleet.enrolment.unwritable` */
+/**
+ * Reads or makes the machine's key, in a file that only root can read.
+ * @throws {SbxError} `fleet.enrolment.unwritable`
+ */
 export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
   const { folder, homes } = enrolmentPaths(corpPath);
   return await withRootHint(folder, async () => {
@@ -52,7 +58,10 @@ export async function writeEnrolment(corpPath: string, enrolment: Enrolment): Pr
   await withRootHint(machine, () => writeShared(machine, `${JSON.stringify(enrolment, null, 2)}\n`));
 }
 
-/** Reads the enrolment of this machine; `undefined` without one. @throws {SbxError} `fleet.enrolment.invalid` */
+/**
+ * Reads the enrolment of this machine; `undefined` without one.
+ * @throws {SbxError} `fleet.enrolment.invalid`
+ */
 export async function readEnrolment(corpPath: string): Promise<Enrolment | undefined> {
   const { machine } = enrolmentPaths(corpPath);
   try {

@@ -1,4 +1,7 @@
-/** Export for a data subject: all rows of a person, machine or session, verified, as files that anyone can read. */
+/**
+ * Export for a data subject: all rows of a person, machine or session, verified,
+ * as files that anyone can read.
+ */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";

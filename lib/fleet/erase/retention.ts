@@ -110,7 +110,10 @@ export async function applyRetention(
   return { ...report, ...(erasure && { erasure }) };
 }
 
-/** Segments of which some rows may be due, with their ages in days; also the earlier ones of their sessions that are. */
+/**
+ * Segments of which some rows may be due, with their ages in days; also the earlier
+ * ones of their sessions that are.
+ */
 async function dueSegments(
   dir: string,
   machines: ReadonlyMap<string, Machine>,

@@ -20,7 +20,8 @@ export interface Subject {
 /**
  * Finds a subject.
  *
- * @param wanted one of them: a person has homes called `PERSON@MACHINE …`; a machine is named by its whole name or id
+ * @param wanted one of them: a person has homes called `PERSON@MACHINE …`; a machine
+ * is named by its whole name or id
  * @throws {SbxError} `fleet.subject.unknown`
  */
 export async function findSubject(

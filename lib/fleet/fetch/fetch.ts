@@ -1,4 +1,7 @@
-/** Fetches packages of a registry by their hashes, and unpacks them where engines are loaded from. No script of them runs. */
+/**
+ * Fetches packages of a registry by their hashes, and unpacks them where engines are
+ * loaded from. No script of them runs.
+ */
 import { createHash } from "node:crypto";
 import { basename, dirname, join } from "node:path";
 import { ignore, SbxError } from "../../base/error/mod.ts";
@@ -21,7 +24,10 @@ export interface Fetched {
   isKnown: boolean;
 }
 
-/** Packages of an engine on a platform. @throws {SbxError} `fleet.engine.missing`: it has no program for it */
+/**
+ * Packages of an engine on a platform.
+ * @throws {SbxError} `fleet.engine.missing`: it has no program for it
+ */
 export function engineFiles(
   engine: EnginePackage["engine"],
   on = `${Deno.build.os}-${archOf()}`,
@@ -45,7 +51,8 @@ function archOf(): string {
  *
  * @param folder that gets `node_modules`
  * @param onPackage callback before each that is fetched
- * @throws {SbxError} `fleet.unavailable`; `fleet.engine.invalid`: other bytes than the hash; nothing of it is kept
+ * @throws {SbxError} `fleet.unavailable`; `fleet.engine.invalid`: other bytes than
+ * the hash; nothing of it is kept
  */
 export async function fetchEngine(
   packages: readonly EnginePackage[],

@@ -278,7 +278,9 @@ export async function readLog(
   return { entries, tree, key, problems: [] };
 }
 
-/** The text in an envelope of a log; `undefined` if it is damaged, of another kind, or not signed by the key. */
+/**
+ * The text in an envelope of a log; `undefined` if it is damaged, of another kind, or not signed by the key.
+ */
 async function openText(envelope: string, key: PublicKey, what: string): Promise<string | undefined> {
   try {
     const { type, text, key: signer } = await openSigned(new TextEncoder().encode(envelope), [key], what);

@@ -1,4 +1,7 @@
-/** The log of a store: its machines, erasures and exports, signed and append-only, with witnesses on the machines. */
+/**
+ * The log of a store: its machines, erasures and exports, signed and append-only,
+ * with witnesses on the machines.
+ */
 export { LogEntry } from "./entry.ts";
 export {
   type LogAnswer,

@@ -45,7 +45,10 @@ export class Tree {
     return size === 0 ? blake3("") : this.#range(0, size);
   }
 
-  /** Hashes that prove that the first `size` entries are the beginning of all entries. @param size from 1 on */
+  /**
+   * Hashes that prove that the first `size` entries are the beginning of all entries.
+   * @param size from 1 on
+   */
   proof(size: number): string[] {
     return size === this.size ? [] : this.#proof(size, 0, this.size, true);
   }

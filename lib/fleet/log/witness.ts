@@ -1,6 +1,6 @@
 /**
- * A machine's witness: the last state of its collector's log that it saw. Each later state must begin with it, so
- * that no one who can write the store takes a machine out, or an erasure back, unseen.
+ * A machine's witness: the last state of its collector's log that it saw. Each later state must begin with
+ * it, so that no one who can write the store takes a machine out, or an erasure back, unseen.
  */
 import { join } from "node:path";
 import { z } from "zod";

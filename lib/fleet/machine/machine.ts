@@ -48,7 +48,9 @@ export interface FleetMachineOptions {
   version: string;
   /** whether a session's ledger is still written to */
   isRunning(sessionId: string): boolean;
-  /** ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends */
+  /**
+   * ids of the home's index of sessions, each of which has a folder below `ledgers` until its retention ends
+   */
   index?(): Promise<readonly string[]>;
   /** the home's register of sessions */
   register?(): Promise<OpenRegister>;
@@ -169,7 +171,9 @@ export class FleetMachine {
     return await this.#unsent(id) === undefined;
   }
 
-  /** Number of events that the collector lacks of an ended session; undefined: it has every row and the end. */
+  /**
+   * Number of events that the collector lacks of an ended session; undefined: it has every row and the end.
+   */
   async #unsent(id: string): Promise<number | undefined> {
     const heads = await readHeads(this.#ledger(id)).catch(() => undefined);
     if (!heads) return undefined;
@@ -440,7 +444,10 @@ export function fleetPaths({ dir }: { dir: string }) {
   };
 }
 
-/** Number of the last entry of the register that a collector has. Without it, all are sent again: each is kept once. */
+/**
+ * Number of the last entry of the register that a collector has. Without it, all are
+ * sent again: each is kept once.
+ */
 async function readAnnounced(home: { dir: string }, target: string): Promise<number> {
   try {
     const cursor = JSON.parse(await Deno.readTextFile(fleetPaths(home).register));
@@ -464,7 +471,10 @@ export async function readStatus(home: { dir: string }): Promise<FleetStatus | u
   return text === undefined ? undefined : JSON.parse(text);
 }
 
-/** Opens the collector that a URL names, for a machine with that key. @throws {SbxError} `fleet.url.invalid` */
+/**
+ * Opens the collector that a URL names, for a machine with that key.
+ * @throws {SbxError} `fleet.url.invalid`
+ */
 export function openTarget(url: string, key: SigningKey, authorize?: Authorize): SegmentTarget {
   const parsed = URL.parse(url);
   switch (parsed?.protocol) {

@@ -15,7 +15,9 @@ const BATCH = 64;
 const BATCH_MS = 2000;
 /** Pause in `ms` before the next attempt to reach a server that did not answer. */
 const RETRY_MS = 2000;
-/** Delay in `ms` before a message that could not be kept comes again; it doubles each time, up to the most. */
+/**
+ * Delay in `ms` before a message that could not be kept comes again; it doubles each time, up to the most.
+ */
 const REDELIVERY_MS = 2000;
 const REDELIVERY_MAX_MS = 16_000;
 /** Time in `ms` after which a message without an answer comes again, perhaps to another receiver. */
@@ -187,7 +189,9 @@ async function takeMessage(link: NatsLink, pull: NatsPull, message: JsMsg): Prom
   }
 }
 
-/** The segment of a message, joined from the parts that its header names; `undefined`: they make no segment. */
+/**
+ * The segment of a message, joined from the parts that its header names; `undefined`: they make no segment.
+ */
 async function segmentOf(
   { manager }: NatsLink,
   { stream }: NatsAddress,

@@ -51,10 +51,11 @@ WHERE ${write.since} AND (${condition(write)})
 GROUP BY e.machine_id, e.session_id ORDER BY last_ms DESC, session`;
 
 /**
- * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report` counts them
- * (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row; events that a rule
- * blocked, asks that ended without an answer, and answers of the host's cache have sent nothing. Bytes of a stream are in
- * the outcome, and one that failed may have sent them: an upload whose receiver does not answer has arrived.
+ * Events that send something, each with its way, destination, bytes and what became of it, as `sbx report`
+ * counts them (lib/service/record/report): a model call is an HTTP request too, whose bytes are in that row;
+ * events that a rule blocked, asks that ended without an answer, and answers of the host's cache have sent
+ * nothing. Bytes of a stream are in the outcome, and one that failed may have sent them: an upload whose
+ * receiver does not answer has arrived.
  */
 const sending = ({ from, since, json, jsonNumber, jsonBytes, bytes, match }: Writing, condition: string) =>
   `SELECT e.machine_id AS machine_id, e.vm_id AS vm, e.session_id AS session_id, e.family AS kind,

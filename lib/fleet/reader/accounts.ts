@@ -1,4 +1,6 @@
-/** Accounts of an OpenID provider: authorization code with PKCE for browsers, JWT access tokens for programs. */
+/**
+ * Accounts of an OpenID provider: authorization code with PKCE for browsers, JWT access tokens for programs.
+ */
 import * as oauth from "oauth4webapi";
 import { SbxError } from "../../base/error/mod.ts";
 import { hostFetch } from "../../base/proxy/mod.ts";

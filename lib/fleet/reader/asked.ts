@@ -50,7 +50,8 @@ export class AskedLog {
   /**
    * Appends a question; it is on disk before it is answered.
    *
-   * @throws {SbxError} `fleet.store.unavailable`; `fleet.reader.denied`: the account has more groups than a line holds
+   * @throws {SbxError} `fleet.store.unavailable`; `fleet.reader.denied`: the account
+   * has more groups than a line holds
    */
   append(asked: Omit<Asked, "schema" | "number" | "previous" | "at">): Promise<void> {
     const done = this.#tail.then(() => this.#append(asked));

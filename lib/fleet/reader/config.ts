@@ -97,7 +97,10 @@ export function rightsOf(
 /** Most bytes of a secret. */
 const SECRET_MAX = 4096;
 
-/** Reads the secret of the client. @throws {SbxError} `fleet.reader.invalid`: others can read the file, or it is missing */
+/**
+ * Reads the secret of the client.
+ * @throws {SbxError} `fleet.reader.invalid`: others can read the file, or it is missing
+ */
 export async function readClientSecret(path: string): Promise<string> {
   const info = await Deno.stat(path).catch((cause) => {
     throw new SbxError("fleet.reader.invalid", `the client's secret ${path} cannot be read`, { cause });

@@ -1,6 +1,6 @@
 /**
- * Logins under way. Each is in its browser's cookie, sealed: the service keeps none, so that no number of them
- * ends another's.
+ * Logins under way. Each is in its browser's cookie, sealed: the service keeps none, so that no
+ * number of them ends another's.
  */
 import { z } from "zod";
 

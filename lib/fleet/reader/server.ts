@@ -1,4 +1,6 @@
-/** HTTP of the read-only service: logins, questions, and the log of them. Bodies and browsers may be hostile. */
+/**
+ * HTTP of the read-only service: logins, questions, and the log of them. Bodies and browsers may be hostile.
+ */
 import { z } from "zod";
 import { asSbxError, errorBody, ignore, SbxError, statusOf } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";

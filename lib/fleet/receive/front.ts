@@ -47,7 +47,10 @@ export interface FleetServer {
   shutdown(): Promise<void>;
 }
 
-/** Serves HTTP behind a {@linkcode Front} until it is shut down: only this user's programs reach the server itself. */
+/**
+ * Serves HTTP behind a {@linkcode Front} until it is shut down: only this user's
+ * programs reach the server itself.
+ */
 export async function serveBehindFront(
   { hostname, port, tls }: Place,
   answer: (request: Request) => Response | Promise<Response>,

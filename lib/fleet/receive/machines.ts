@@ -37,8 +37,8 @@ export type Machine = z.infer<typeof Machine>;
 /**
  * Enrols a machine, which takes a place of its token. Names are unique in a store.
  *
- * @throws {SbxError} `fleet.token.invalid`: unknown, used, expired, or for another name; `fleet.machine.invalid`;
- * `fleet.machine.name`: another machine has the name, or this one another name
+ * @throws {SbxError} `fleet.token.invalid`: unknown, used, expired, or for another name;
+ * `fleet.machine.invalid`; `fleet.machine.name`: another machine has the name, or this one another name
  */
 export async function enrol(dir: string, request: unknown, now = Date.now()): Promise<Machine> {
   const parsed = EnrolRequest.safeParse(request);
@@ -95,12 +95,18 @@ function newSalt(): string {
   return crypto.getRandomValues(new Uint8Array(16)).toHex();
 }
 
-/** Notes a machine in the log of the store, once. @throws {SbxError} `fleet.log.damaged`, `fleet.store.unavailable` */
+/**
+ * Notes a machine in the log of the store, once.
+ * @throws {SbxError} `fleet.log.damaged`, `fleet.store.unavailable`
+ */
 async function logMachine(dir: string, machine: Machine): Promise<void> {
   await StoreLog.of(dir).enrolled(machine, () => listMachines(dir));
 }
 
-/** A machine has one name: with a second one it would keep that from others. @throws {SbxError} `fleet.machine.name` */
+/**
+ * A machine has one name: with a second one it would keep that from others.
+ * @throws {SbxError} `fleet.machine.name`
+ */
 function sameName(machine: Machine, name: string): Machine {
   if (machine.name === name) return machine;
   throw new SbxError(
@@ -160,7 +166,10 @@ export async function enrolHome(dir: string, request: unknown, now = Date.now())
   return kept;
 }
 
-/** A label, whatever the machine says that its user is: a file with another name would make the store unreadable. */
+/**
+ * A label, whatever the machine says that its user is: a file with another name
+ * would make the store unreadable.
+ */
 function homeName(user: string, machine: string, homeId: string): string {
   const name = `${user}@${machine}`.replaceAll(/[^\p{L}\p{N} ._@-]/gu, "-").replace(/^[^\p{L}\p{N}]+/u, "");
   return `${[...name].slice(0, 50).join("")} ${homeId.slice(0, 8)}`;
@@ -222,7 +231,10 @@ export const MachineEnd = z.strictObject({
 });
 export type MachineEnd = z.infer<typeof MachineEnd>;
 
-/** Finds the end of a machine; `undefined`: it is in the fleet. @throws {SbxError} `fleet.store.unavailable` */
+/**
+ * Finds the end of a machine; `undefined`: it is in the fleet.
+ * @throws {SbxError} `fleet.store.unavailable`
+ */
 export async function endOf(dir: string, id: string): Promise<MachineEnd | undefined> {
   try {
     const text = await ifFound(Deno.readTextFile(endPath(dir, id)));
@@ -244,7 +256,8 @@ export async function requireInFleet(dir: string, id: string): Promise<void> {
 }
 
 /**
- * Ends a machine and the homes that it certified; its records stay, and its name is free. A retired one may still be revoked.
+ * Ends a machine and the homes that it certified; its records stay, and its name is free. A
+ * retired one may still be revoked.
  *
  * @returns the machines that ended now
  */

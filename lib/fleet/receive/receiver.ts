@@ -77,7 +77,10 @@ export class Receiver {
     });
   }
 
-  /** Keeps a report. @throws {SbxError} `fleet.report.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable` */
+  /**
+   * Keeps a report.
+   * @throws {SbxError} `fleet.report.invalid`, `fleet.machine.unknown`, `fleet.store.unavailable`
+   */
   async report(bytes: Uint8Array, machineId: string): Promise<void> {
     const key = await this.keyOf(machineId);
     if (!key) throw new SbxError("fleet.machine.unknown", `machine ${machineId} is not enrolled`);

@@ -218,8 +218,8 @@ class Intake {
   /**
    * Receives a body, and passes it to `work`.
    *
-   * @throws {SbxError} `fleet.busy`; `request.too_large`; `fleet.upload.invalid`: other bytes than the head says; `request.timeout`;
-   * `fleet.store.unavailable`
+   * @throws {SbxError} `fleet.busy`; `request.too_large`; `fleet.upload.invalid`: other bytes than the head
+   * says; `request.timeout`; `fleet.store.unavailable`
    */
   async take<T>(
     upload: Upload,

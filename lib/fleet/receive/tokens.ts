@@ -1,4 +1,7 @@
-/** Tokens with which machines enrol, each good for a number of machines until a time. Only their hashes are kept. */
+/**
+ * Tokens with which machines enrol, each good for a number of machines until a
+ * time. Only their hashes are kept.
+ */
 import { join } from "node:path";
 import { z } from "zod";
 import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
@@ -75,7 +78,8 @@ export async function termsOf(dir: string, token: string, now: number): Promise<
 }
 
 /**
- * Takes one of a token's places for a machine; a machine that has one takes no second. The last one makes the token unknown.
+ * Takes one of a token's places for a machine; a machine that has one takes no second. The
+ * last one makes the token unknown.
  *
  * @throws {SbxError} `fleet.token.invalid`: all places are taken
  */

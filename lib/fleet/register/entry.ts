@@ -22,7 +22,10 @@ const words = z.string().max(256);
 
 /** A record that sbx removed. */
 const Removal = z.strictObject({
-  /** `retention`: it was older than the home keeps; `person`: somebody removed it; `room`: records took too much room */
+  /**
+   * `retention`: it was older than the home keeps; `person`: somebody removed it;
+   * `room`: records took too much room
+   */
   reason: z.enum(["retention", "person", "room"]),
   /** of the ledger at its end; null: no ledger was found, or it could not be read */
   heads: Heads.nullable(),
@@ -30,7 +33,9 @@ const Removal = z.strictObject({
 });
 export type Removal = z.infer<typeof Removal>;
 
-/** An entry. `found`: a session that the register lacked; `restarted`: entries before it could not be read. */
+/**
+ * An entry. `found`: a session that the register lacked; `restarted`: entries before it could not be read.
+ */
 export const Entry = z.discriminatedUnion("kind", [
   z.strictObject({ ...base, kind: z.literal("begun"), session_id }),
   z.strictObject({ ...base, kind: z.literal("found"), session_id }),
@@ -58,7 +63,10 @@ export async function openEntry(line: string, key: PublicKey): Promise<Entry> {
   throw new SbxError("register.invalid", "the entry is not one that this machine signed");
 }
 
-/** Follows entries in the order of their numbers. @returns one line for each hole and each break of the chain */
+/**
+ * Follows entries in the order of their numbers.
+ * @returns one line for each hole and each break of the chain
+ */
 export function checkEntries(entries: readonly Entry[]): string[] {
   const problems: string[] = [];
   let number = 0, hash = GENESIS;

@@ -35,8 +35,8 @@ export class Register {
   }
 
   /**
-   * Opens or begins the register of a home. Lines that are damaged, or that another key signed, are set aside with their file;
-   * the entry `restarted` says so.
+   * Opens or begins the register of a home. Lines that are damaged, or that another key signed, are set aside
+   * with their file; the entry `restarted` says so.
    *
    * @throws {SbxError} `register.unavailable`
    */
@@ -91,7 +91,10 @@ export class Register {
     });
   }
 
-  /** Notes the removal of a session's record, before it goes; a second one adds nothing. @throws as {@linkcode begin} */
+  /**
+   * Notes the removal of a session's record, before it goes; a second one adds nothing.
+   * @throws as {@linkcode begin}
+   */
   remove(sessionId: string, removal: Removal): Promise<void> {
     return this.#inTurn(async () => {
       if (!this.has(sessionId)) await this.#append({ kind: "found", session_id: sessionId });
@@ -153,7 +156,10 @@ function unavailable(path: string, cause: unknown): SbxError {
   });
 }
 
-/** Good lines from the first on, and the number of the others. An unfinished last line was never acknowledged, and is neither. */
+/**
+ * Good lines from the first on, and the number of the others. An unfinished last line was
+ * never acknowledged, and is neither.
+ */
 async function readLines(
   text: string,
   key: PublicKey,

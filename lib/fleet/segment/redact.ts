@@ -1,4 +1,7 @@
-/** Erases rows of a stored segment: hashes stay, so that the chain still leads to the heads that the machine signed. */
+/**
+ * Erases rows of a stored segment: hashes stay, so that the chain still leads to the
+ * heads that the machine signed.
+ */
 import { zstdCompressSync } from "node:zlib";
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
@@ -21,7 +24,8 @@ export type Counts = Redaction["erased"];
  * @param bytes of the segment, which `opened` was opened from
  * @param key of the store
  * @param erasure id of its statement
- * @returns the segment without them, and the number of rows that were erased now; `undefined`: it had no such row
+ * @returns the segment without them, and the number of rows that were erased now;
+ * `undefined`: it had no such row
  * @throws {SbxError} `fleet.segment.invalid`: the rows do not verify, so that no one may sign for their rest
  */
 export async function redactSegment(

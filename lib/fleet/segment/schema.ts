@@ -54,11 +54,12 @@ export type Redaction = z.infer<typeof Redaction>;
 
 // Rows of a segment, one a line, with tabs between their parts; JSON has neither tabs nor line ends.
 //
-// `e hash event record` an event, `o hash outcome` an end of one, `j hash kind id text` a finding, an answer
-// or a statement. `E` and `O` are rows whose bodies stayed on the machine: their hash is that of the whole text.
+// `e hash event record` an event, `o hash outcome` an end of one, `j hash kind id text` a
+// finding, an answer or a statement. `E` and `O` are rows whose bodies stayed on the machine:
+// their hash is that of the whole text.
 
-// In a store, `x hash link` is an erased event, whose chain goes on with `link`, and `y hash` an erased outcome. An erased
-// row of the journal has no text.
+// In a store, `x hash link` is an erased event, whose chain goes on with `link`, and `y hash` an erased
+// outcome. An erased row of the journal has no text.
 
 /** A row, as it was sent; `erased`: the store erased its content. */
 export type Line =

@@ -43,8 +43,8 @@ export class Shipper {
   /**
    * Sends all rows of a ledger that the collector lacks.
    *
-   * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.denied`, `fleet.refused`, `fleet.forked`;
-   * errors of an unreadable ledger
+   * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.denied`, `fleet.refused`,
+   * `fleet.forked`; errors of an unreadable ledger
    */
   async ship(sessionId: string, path: string): Promise<Shipped> {
     const { key, target, grants } = this.#options;

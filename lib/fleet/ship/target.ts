@@ -24,12 +24,16 @@ export interface SegmentTarget {
   /**
    * Delivers a segment; settles once it is kept.
    *
-   * @throws {SbxError} `fleet.unavailable`; `fleet.denied`: it refuses this machine; `fleet.refused`: it refuses this segment
+   * @throws {SbxError} `fleet.unavailable`; `fleet.denied`: it refuses this machine;
+   * `fleet.refused`: it refuses this segment
    */
   send(segment: Uint8Array<ArrayBuffer>): Promise<Receipt>;
   /** Delivers a signed report. @throws as `send` */
   report(envelope: string): Promise<void>;
-  /** Reads the log of the collector's store; `undefined`: it has none. @param seen the state that was seen last */
+  /**
+   * Reads the log of the collector's store; `undefined`: it has none.
+   * @param seen the state that was seen last
+   */
   log?(seen: { size: number; root: string }): Promise<LogAnswer | undefined>;
   /** Closes connections that are kept open; a later call opens new ones. */
   close?(): Promise<void>;

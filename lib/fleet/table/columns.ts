@@ -167,7 +167,10 @@ export function parquetTable(dir: string, dialect: Dialect): (name: string) => s
   };
 }
 
-/** Tables of a ClickHouse server with the columns of this sbx. @param found names of the columns that a table has */
+/**
+ * Tables of a ClickHouse server with the columns of this sbx.
+ * @param found names of the columns that a table has
+ */
 export function serverTable(found: (table: string) => Set<string>): (name: string) => string {
   const tables = new Map<string, string>();
   return (name) => {

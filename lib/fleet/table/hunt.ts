@@ -1,6 +1,6 @@
 /**
- * Hunts over the records of many sessions: packs as SQL, matched by their engine; Sigma rules by sbx's matcher, over
- * the events that the engine reads.
+ * Hunts over the records of many sessions: packs as SQL, matched by their engine; Sigma rules by sbx's
+ * matcher, over the events that the engine reads.
  */
 import {
   type Compiled,

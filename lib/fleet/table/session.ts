@@ -1,6 +1,6 @@
 /**
- * Events of a store in the form that ledgers list them in, session by session: rules are tried on them that no database
- * evaluates.
+ * Events of a store in the form that ledgers list them in, session by session: rules are tried on
+ * them that no database evaluates.
  */
 import { type LedgerEvent, toLedgerEvent } from "../../ledger/read/mod.ts";
 import type { Engine } from "../engine.ts";

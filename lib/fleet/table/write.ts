@@ -28,7 +28,8 @@ export interface Written {
  * Adds the rows of all segments that are in no part yet.
  *
  * @param onSegment callback for a progress bar
- * @throws {SbxError} `fleet.tables.busy`: another program writes; `fleet.engine.missing`, `fleet.segment.invalid`
+ * @throws {SbxError} `fleet.tables.busy`: another program writes;
+ * `fleet.engine.missing`, `fleet.segment.invalid`
  */
 export async function writeTables(dir: string, onSegment?: (events: number) => void): Promise<Written> {
   const { parts } = storePaths(dir);

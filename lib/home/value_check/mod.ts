@@ -10,7 +10,10 @@ type NetworkValues = Contract["network"];
 
 const NO_VALUES: NetworkValues = { resolvers: [], overrides: [] };
 
-/** The network values a setting provides. Empty paths and values of another type, which are not used, provide none. */
+/**
+ * The network values a setting provides. Empty paths and values of another type,
+ * which are not used, provide none.
+ */
 const NETWORK: Record<string, (value: unknown) => Partial<NetworkValues>> = {
   "network.dns_resolvers": (value) => isTexts(value) ? { resolvers: value } : {},
   "network.upstream_overrides": (value) => isTexts(value) ? { overrides: value } : {},
@@ -59,8 +62,8 @@ export const checkSetting: ValueCheck = async (id, value) => {
 };
 
 /**
- * Where a file that corp.toml names by an absolute path is now; `undefined`: elsewhere, and nothing checks it.
- * Its owner is asked for machines whose files are not here yet, such as a package's.
+ * Where a file that corp.toml names by an absolute path is now; `undefined`: elsewhere, and nothing checks
+ * it. Its owner is asked for machines whose files are not here yet, such as a package's.
  */
 export type FilePlace = (path: string) => string | undefined;
 
@@ -72,7 +75,10 @@ const FILE_SETTINGS: ReadonlySet<string> = new Set([
   "network.upstream_proxy_auth_program",
 ]);
 
-/** Lists the problems of a corp.toml of the right shape: in its rules, its detections, and values by {@linkcode checkSetting}. */
+/**
+ * Lists the problems of a corp.toml of the right shape: in its rules, its detections, and
+ * values by {@linkcode checkSetting}.
+ */
 export const checkCorp: CorpCheck = corpCheck();
 
 /** {@linkcode checkCorp} for machines whose files are at the given places. */

@@ -56,7 +56,10 @@ export const Heads = z.object({
 });
 export type Heads = z.infer<typeof Heads>;
 
-/** Seal of the record when the certificate was made; `none`: the session was running, or its end is not proven. */
+/**
+ * Seal of the record when the certificate was made; `none`: the session was
+ * running, or its end is not proven.
+ */
 export const SEALS = ["signed", "unsigned", "none"] as const;
 
 /** Shape of a certificate, as its readers need it. */
@@ -162,8 +165,8 @@ export async function verifyCertificate(
 }
 
 /**
- * Compares a certificate with a record, which may be longer by now: session, chains up to the certificate's heads, and every
- * fact.
+ * Compares a certificate with a record, which may be longer by now: session, chains up to the
+ * certificate's heads, and every fact.
  *
  * @throws {SbxError} `certify.mismatch`
  */

@@ -226,8 +226,8 @@ function model(event: Event): Need | undefined {
 }
 
 /**
- * Test on the mark of sbx's own programs for repositories and folders, which the host gives by their text, also
- * in the guest's reports. One rule allows them with any arguments, and no other shell.
+ * Test on the mark of sbx's own programs for repositories and folders, which the host gives by their text,
+ * also in the guest's reports. One rule allows them with any arguments, and no other shell.
  */
 export const OWN_PROGRAMS = "has(common.labels.repository)";
 
@@ -236,7 +236,8 @@ function process(event: Event): Need | undefined {
   const { activity } = event.process;
   if (event.common.labels.repository !== undefined) {
     return {
-      // Rules of one priority go by id: before a shell's with any arguments, which would allow these programs, too.
+      // Rules of one priority go by id: before a shell's with any arguments, which
+      // would allow these programs, too.
       slug: slug("run", "by-sbx"),
       label: "programs of sbx push, diff and pull",
       tests: ['process.activity.operation == "exec"', OWN_PROGRAMS],

@@ -8,7 +8,9 @@ const IDS_SHOWN = 3;
 /** Most values, and characters of them, of one rule. */
 const VALUES_MAX = 100;
 const CHARACTERS_MAX = 16 * 1024;
-/** Programs with arguments of their own that are named one by one; with more, the program is allowed with any. */
+/**
+ * Programs with arguments of their own that are named one by one; with more, the program is allowed with any.
+ */
 const COMMANDS_MAX = 20;
 
 /** Events that need a rule. */
@@ -50,7 +52,10 @@ interface Part {
   witness: Event;
 }
 
-/** Groups needs into rules. Their order, ids and matches depend on the recorded values only, not on the order of events. */
+/**
+ * Groups needs into rules. Their order, ids and matches depend on the recorded values
+ * only, not on the order of events.
+ */
 export class RuleMaker {
   readonly #groups = new Map<string, Group>();
 

@@ -1,6 +1,6 @@
 /**
- * Records of events that are like earlier ones: made of an earlier record's text, with the values of this event in it. All others
- * are parsed and mapped.
+ * Records of events that are like earlier ones: made of an earlier record's text, with the values of this
+ * event in it. All others are parsed and mapped.
  */
 import { familyOf } from "../../event/mod.ts";
 import { type EventText, type LedgerEvent, ledgerEventOf, toLedgerEvent } from "../read/mod.ts";
@@ -18,13 +18,15 @@ import {
 } from "./shape.ts";
 
 /**
- * Most shapes that are kept of a session, passes that shapes are kept of, events and their updates by turns, and shapes that were
- * seen once (docs/design/contracts/14-limits.md §14).
+ * Most shapes that are kept of a session, passes that shapes are kept of, events and their updates by turns,
+ * and shapes that were seen once (docs/design/contracts/14-limits.md §14).
  */
 const SHAPES_MAX = 64;
 const PASSES_MAX = 64;
 const SEEN_MAX = 256;
-/** Most characters of a shape; and events without one that are cut in a pass, more than the events with one. */
+/**
+ * Most characters of a shape; and events without one that are cut in a pass, more than the events with one.
+ */
 const SHAPE_MAX = 4096;
 const CUTS_MAX = 64;
 
@@ -166,7 +168,9 @@ export class RecordCopier {
     };
   }
 
-  /** Makes a template of an event whose shape was seen before: one of a single event costs more than it saves. */
+  /**
+   * Makes a template of an event whose shape was seen before: one of a single event costs more than it saves.
+   */
   #learn(
     text: EventText,
     event: LedgerEvent,

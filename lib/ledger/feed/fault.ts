@@ -1,12 +1,15 @@
 /**
- * Records that a receiver fails on again and again, while it takes others. They are set aside, so that the rest of their session
- * arrives; a receiver that takes nothing gets everything later.
+ * Records that a receiver fails on again and again, while it takes others. They are set aside, so that the
+ * rest of their session arrives; a receiver that takes nothing gets everything later.
  */
 import { join } from "node:path";
 import { DeliveryError } from "../sink/mod.ts";
 import type { FeedRecord } from "./record.ts";
 
-/** Attempts with a whole batch before its parts are tried, and failures of one record before it is set aside (docs/design/contracts/14-limits.md §14). */
+/**
+ * Attempts with a whole batch before its parts are tried, and failures of one record before it is set aside
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const BATCH_TRIES = 5;
 export const RECORD_TRIES = 3;
 /** Records that a receiver may fail on in a row before it has taken one: it fails on everything then. */

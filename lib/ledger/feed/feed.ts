@@ -1,6 +1,7 @@
 /**
- * Feed of one sink. The ledgers are its queue on disk: a cursor for each session says which rows the receiver has, so that
- * nothing is copied, nothing waits for a receiver, and a killed process sends its last batch again.
+ * Feed of one sink. The ledgers are its queue on disk: a cursor for each session says which rows
+ * the receiver has, so that nothing is copied, nothing waits for a receiver, and a killed
+ * process sends its last batch again.
  */
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
@@ -153,8 +154,8 @@ export class Feed {
   }
 
   /**
-   * Sends the missing rows of each session; after a failure it waits, longer each time. The session that failed comes last
-   * then: an event that a receiver fails on holds no other session back.
+   * Sends the missing rows of each session; after a failure it waits, longer each time. The session that
+   * failed comes last then: an event that a receiver fails on holds no other session back.
    */
   async round(
     sessions: readonly string[],
@@ -199,7 +200,10 @@ export class Feed {
     this.#wait = WAIT_FIRST_MS;
   }
 
-  /** True if a ledger past its retention may go: the receiver has it, or too many wait already, which is counted. */
+  /**
+   * True if a ledger past its retention may go: the receiver has it, or too many
+   * wait already, which is counted.
+   */
   async release(sessionId: string): Promise<boolean> {
     const path = this.#options.ledgerOf(sessionId);
     let heads;

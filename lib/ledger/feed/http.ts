@@ -44,7 +44,9 @@ export class HecSender implements FeedSender {
   }
 }
 
-/** Events for Elastic: each is created under an id of its own, so that one that is sent again is there once. */
+/**
+ * Events for Elastic: each is created under an id of its own, so that one that is sent again is there once.
+ */
 export class ElasticSender implements FeedSender {
   readonly batch = BATCH;
   readonly #receiver: HttpReceiver;

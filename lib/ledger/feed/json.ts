@@ -102,7 +102,10 @@ function members(fields: Fields): string {
   return json === "{}" ? "" : `,${json.slice(1, -1)}`;
 }
 
-/** JSON of an event in its class of OCSF, in printable ASCII. @param max characters up to which it has its subject beside the objects of OCSF */
+/**
+ * JSON of an event in its class of OCSF, in printable ASCII.
+ * @param max characters up to which it has its subject beside the objects of OCSF
+ */
 export function ocsfJson(parts: FeedParts, host: string, decision: string | undefined, max: number): string {
   const { common, error } = parts;
   const { session_id, sequence } = common;

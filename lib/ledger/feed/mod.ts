@@ -1,4 +1,7 @@
-/** Feed of every event to collectors: syslog over TLS, Splunk, Elastic, OpenTelemetry and files (docs/guides/siem.md). */
+/**
+ * Feed of every event to collectors: syslog over TLS, Splunk, Elastic, OpenTelemetry
+ * and files (docs/guides/siem.md).
+ */
 import { type Authorize, ElasticSender, HecSender } from "./http.ts";
 import type { FeedSender } from "./feed.ts";
 import { FileSender } from "./file.ts";

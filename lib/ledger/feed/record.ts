@@ -7,10 +7,14 @@ import type { LedgerEvent } from "../read/mod.ts";
 import { asciiJson, CUT_MARK, type FeedContext, type FeedParts, ocsfJson } from "./json.ts";
 import type { FeedSink } from "./schema.ts";
 
-/** Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes. */
+/**
+ * Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes.
+ */
 const FIELD_MAX = 1024;
 export const RECORD_MAX = 7680;
-/** Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are. */
+/**
+ * Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are.
+ */
 const SHORT_FIELD_MAX = 128;
 
 /** Characters of an escape such as \u00e9. */

@@ -1,11 +1,15 @@
 /**
- * Shape of an event: its text in the ledger, without the values that a record copies or that have no effect on it. Records of
- * events of one shape differ in copied values only. A text is compared with a shape without being parsed.
+ * Shape of an event: its text in the ledger, without the values that a record copies or that have
+ * no effect on it. Records of events of one shape differ in copied values only. A text is compared
+ * with a shape without being parsed.
  */
 import { EVENT_FAMILIES, type EventFamily } from "../../event/mod.ts";
 import { EXPORTED_FIELDS } from "../sink/mod.ts";
 
-/** Longest value that is copied, in characters: none as short is cut in a record, even if each character is an escape. */
+/**
+ * Longest value that is copied, in characters: none as short is cut in a record, even
+ * if each character is an escape.
+ */
 export const COPY_MAX = 170;
 /** Most digits of a number that is copied: it is exact, and written the same again. */
 const DIGITS_MAX = 15;
@@ -182,7 +186,9 @@ export function matchShape(text: string, start: number, { runs, gaps }: Cuts, pl
   return text.slice(at, at + last.length) === last ? at + last.length : -1;
 }
 
-/** End of plain text within quotes: what JSON and ASCII have as it is; -1 for any other, and for long text. */
+/**
+ * End of plain text within quotes: what JSON and ASCII have as it is; -1 for any other, and for long text.
+ */
 function passCopied(text: string, start: number): number {
   const most = start + COPY_MAX;
   for (let at = start; at <= most; at++) {

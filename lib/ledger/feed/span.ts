@@ -4,7 +4,10 @@ import type { EventFamily, EventType } from "../../event/mod.ts";
 import { conventionsOf, toAttributes } from "../sink/mod.ts";
 import type { PartedRecord } from "./record.ts";
 
-/** Most keys, an event's id or a pid, by which programs are remembered; a guest decides how many it starts (§14). */
+/**
+ * Most keys, an event's id or a pid, by which programs are remembered; a guest
+ * decides how many it starts (§14).
+ */
 export const PROGRAMS_MAX = 10_000;
 
 /** Kinds and states of spans. */
@@ -29,15 +32,19 @@ interface Program {
   hasEnded: boolean;
 }
 
-/** Span that an event is of; `span` is absent at a start, whose end makes it, and for a request that has not ended. */
+/**
+ * Span that an event is of; `span` is absent at a start, whose end makes it, and
+ * for a request that has not ended.
+ */
 export interface EventSpan {
   id: string;
   span?: Record<string, unknown>;
 }
 
 /**
- * Makes spans in the order of a ledger. Their ids are made of the events' ids, so that sending one twice makes no second one. Starts
- * of programs are kept in memory: after a restart of the service a program that ends has a span without a duration.
+ * Makes spans in the order of a ledger. Their ids are made of the events' ids, so that sending one twice
+ * makes no second one. Starts of programs are kept in memory: after a restart of the service a program that
+ * ends has a span without a duration.
  */
 export class SpanBuilder {
   readonly #programs = new Map<string, Program>();
@@ -73,7 +80,8 @@ export class SpanBuilder {
     const { process, labels } = record.parts.common;
     const { pid = 0, ppid } = process ?? {};
     const before = this.#get(session_id, pid);
-    // It is sent again; or a guest reports a program that the host started; or a process runs another program.
+    // It is sent again; or a guest reports a program that the host started; or
+    // a process runs another program.
     let program = this.#get(session_id, event_id) ?? this.#get(session_id, labels.event_id);
     if (!program && before && !before.hasEnded && before.ppid === ppid) program = before;
     if (!program) {
@@ -130,7 +138,10 @@ function isFailure({ decision, parts: { subject, error } }: PartedRecord): boole
     (exit_code !== undefined && exit_code !== 0);
 }
 
-/** Attributes that name a span, by type of event: the operation, and its target only where that has few values. */
+/**
+ * Attributes that name a span, by type of event: the operation, and its target
+ * only where that has few values.
+ */
 const NAMES: Partial<Record<EventType, string[]>> = {
   "db.statement": ["db.operation.name", "db.namespace"],
   "http.request": ["http.request.method"],

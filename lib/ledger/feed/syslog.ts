@@ -25,8 +25,8 @@ export function syslogFrame(record: FeedRecord): Uint8Array {
 }
 
 /**
- * Sends batches, each on a connection of its own: syslog has no receipt, so that only the receiver's end of the connection
- * after ours shows that it has read everything.
+ * Sends batches, each on a connection of its own: syslog has no receipt, so that only the receiver's end of
+ * the connection after ours shows that it has read everything.
  */
 export class SyslogSender implements FeedSender {
   readonly batch = 500;
@@ -102,7 +102,10 @@ async function sendAll(tls: Deno.TlsConn, records: readonly FeedRecord[]): Promi
   return await end;
 }
 
-/** Reads until the receiver's end, which rsyslog makes without close_notify. @returns true for an end with it */
+/**
+ * Reads until the receiver's end, which rsyslog makes without close_notify.
+ * @returns true for an end with it
+ */
 async function readEnd(connection: Deno.TlsConn): Promise<boolean> {
   try {
     // A receiver has nothing to say; one that does is no syslog receiver.

@@ -12,12 +12,18 @@ interface ApprovalFilter {
   newest?: boolean;
 }
 
-/** From this moment on, in unix `ms`, dates have longer years, and are no texts in order; later ones are none at all. */
+/**
+ * From this moment on, in unix `ms`, dates have longer years, and are no texts in
+ * order; later ones are none at all.
+ */
 const YEAR_10000 = Date.UTC(10_000, 0);
 /** Text behind each date. */
 const LAST = "~";
 
-/** The asks of a session that were answered or expired, in the order of their ends, oldest first unless asked otherwise. */
+/**
+ * The asks of a session that were answered or expired, in the order of their ends,
+ * oldest first unless asked otherwise.
+ */
 export function readApprovals<T>(
   path: string,
   { since, until, status, limit, newest = false }: ApprovalFilter,
@@ -38,7 +44,10 @@ export function readApprovals<T>(
 /** Events whose later bytes are read: a guest makes as many as it likes. */
 const STREAMS_MAX = 100_000;
 
-/** `bytes` that went out after the decision on an event, by event, where a budget counts them: also of events that go on. */
+/**
+ * `bytes` that went out after the decision on an event, by event, where a budget counts
+ * them: also of events that go on.
+ */
 export function readSentLater(path: string): Promise<Map<string, number>> {
   return withLedger(path, async (client) => {
     const rows = await selectText(

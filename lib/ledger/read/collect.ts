@@ -1,6 +1,6 @@
 /**
- * Copies ledgers to a collecting libSQL server (`ledger.url` of corp.toml). The session's own file is written first and is
- * the spool: a slow or absent server delays nothing, and gets every row later.
+ * Copies ledgers to a collecting libSQL server (`ledger.url` of corp.toml). The session's own file is written
+ * first and is the spool: a slow or absent server delays nothing, and gets every row later.
  */
 import { fileURLToPath } from "node:url";
 import type { Client, Query, Row } from "../database.ts";
@@ -70,7 +70,8 @@ type Progress = Map<string, number>;
  * Sends the rows that the server does not have. May be called again after any failure: session and number
  * identify a row, so that none is stored twice or left out.
  *
- * @param progress map shared by calls for the same ledger: with it, no request is made if there is nothing to send
+ * @param progress map shared by calls for the same ledger: with it, no request is
+ * made if there is nothing to send
  * @returns number of rows sent
  * @throws {SbxError} `ledger.collector.unavailable`; also the errors of an unreadable ledger
  */

@@ -57,7 +57,9 @@ export interface EventFilter extends EventConditions {
   /** `next_cursor` of an earlier page, or the sequence of the last event seen */
   cursor?: string;
   limit?: number;
-  /** the order of a page; `newest`: the cursor is the sequence of the last event seen, and older ones follow */
+  /**
+   * the order of a page; `newest`: the cursor is the sequence of the last event seen, and older ones follow
+   */
   order?: "oldest" | "newest";
   /** characters of JSON after which the page ends early */
   chars?: number;

@@ -1,4 +1,7 @@
-/** Sums of a ledger up to given lengths of its chains: the same rows give the same sums, also once it is longer. */
+/**
+ * Sums of a ledger up to given lengths of its chains: the same rows give the
+ * same sums, also once it is longer.
+ */
 import type { Client, SqlValue } from "../database.ts";
 import { FAMILY } from "../schema.ts";
 import type { ChainLengths } from "./rows.ts";
@@ -35,7 +38,9 @@ export interface Evidence {
   gaps: EvidenceList;
 }
 
-/** The final decision of each event, of the rows up to the lengths. Parameters: outcomes, outcomes, events. */
+/**
+ * The final decision of each event, of the rows up to the lengths. Parameters: outcomes, outcomes, events.
+ */
 const DECIDED = `(SELECT entries.*, ${FAMILY} AS family, own.outcome AS outcome,
     coalesce(own.decision, entries.decision, 'observed') AS final
   FROM entries LEFT JOIN outcomes AS own ON own.number =

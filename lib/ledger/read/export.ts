@@ -1,15 +1,22 @@
-/** Copies of the records of ended sessions, each verified (docs/design/contracts/12-ledger.md §12, "Retention"). */
+/**
+ * Copies of the records of ended sessions, each verified
+ * (docs/design/contracts/12-ledger.md §12, "Retention").
+ */
 import { join } from "node:path";
 import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { verifyLedger } from "./verify.ts";
 
-/** Parts of a record of an ended session: the ledger, writes that are not folded into it, its seal, and the states of its findings. */
+/**
+ * Parts of a record of an ended session: the ledger, writes that are not folded into it, its seal,
+ * and the states of its findings.
+ */
 const PARTS = ["", "-wal", ".seal", ".findings"];
 
 /**
- * Copies a record with its seal to `DIR/SESSION`, and verifies the copy: the session has ended, so that a torn copy is noticed. The
- * copy is made in a new folder of this user and takes its place when it is valid and on the disk: an earlier copy stays whole until
- * then, and whatever is there, of another user or a link, is not written through.
+ * Copies a record with its seal to `DIR/SESSION`, and verifies the copy: the session has ended, so that a
+ * torn copy is noticed. The copy is made in a new folder of this user and takes its place when it is
+ * valid and on the disk: an earlier copy stays whole until then, and whatever is there, of another user
+ * or a link, is not written through.
  *
  * @returns false: the session never recorded anything
  * @throws {SbxError} `session.export`: the folder cannot be written, or the copy is not a valid record

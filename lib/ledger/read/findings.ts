@@ -51,7 +51,10 @@ export function readFindingPage(
   });
 }
 
-/** Reads at most `limit` findings after row `after` with their events, oldest first; skips findings without an event. */
+/**
+ * Reads at most `limit` findings after row `after` with their events, oldest first;
+ * skips findings without an event.
+ */
 export function readFindingRows(path: string, after: number, limit: number): Promise<FindingRow[]> {
   return withLedger(path, async (client) => {
     const rows = await selectText(

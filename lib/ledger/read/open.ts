@@ -15,10 +15,12 @@ export function openDatabase(path: string): Client {
 type OnAlien = (reason: string) => void;
 
 /**
- * Opens a ledger for reading. One of an older version gets the current views for this connection only, so that its file
- * stays as it is. One that the database cannot lock, in a folder that this user may not write to, is read from a copy.
+ * Opens a ledger for reading. One of an older version gets the current views for this connection only, so
+ * that its file stays as it is. One that the database cannot lock, in a folder that this user may not
+ * write to, is read from a copy.
  *
- * @param onAlien gets the reason instead of the error `ledger.invalid` of a database with tables, views or triggers that no ledger has
+ * @param onAlien gets the reason instead of the error `ledger.invalid` of a database with tables, views
+ * or triggers that no ledger has
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`, `ledger.invalid`
  * @throws the database's error if it is damaged
  */
@@ -148,8 +150,8 @@ export interface TextPage {
 }
 
 /**
- * As {@linkcode selectText}, for many rows: they pass the database's library as two values, since taking a value from it costs more
- * than hashing an event.
+ * As {@linkcode selectText}, for many rows: they pass the database's library as two values, since taking a
+ * value from it costs more than hashing an event.
  */
 export async function selectPage(
   client: Client,

@@ -29,7 +29,10 @@ export interface RestThread {
   stop(): void;
 }
 
-/** Starts the thread. @returns `undefined` for a short ledger, a damaged one, and where there is one processor */
+/**
+ * Starts the thread.
+ * @returns `undefined` for a short ledger, a damaged one, and where there is one processor
+ */
 export async function startRest(
   client: Client,
   path: string,

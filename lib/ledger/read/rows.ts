@@ -153,7 +153,10 @@ export function readHeads(path: string): Promise<ChainHeads> {
   return withLedger(path, async (client) => await headsAt(client, await lengthsOf(client)));
 }
 
-/** Reads the heads that a ledger had at these lengths; a hash is "" where the chain is shorter. Says nothing of the rows before. */
+/**
+ * Reads the heads that a ledger had at these lengths; a hash is "" where the chain is shorter.
+ * Says nothing of the rows before.
+ */
 export function readHeadsAt(path: string, lengths: ChainLengths): Promise<ChainHeads> {
   return withLedger(path, (client) => headsAt(client, lengths));
 }

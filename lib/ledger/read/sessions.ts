@@ -178,8 +178,8 @@ export class SessionIndex {
 }
 
 /**
- * Seals the ledger of a session whose process ended without closing it. From then on, nothing can be cut off unnoticed;
- * the seal does not reveal earlier cuts.
+ * Seals the ledger of a session whose process ended without closing it. From then on, nothing can be cut off
+ * unnoticed; the seal does not reveal earlier cuts.
  *
  * @param sign as in the options of a ledger
  * @returns false if there is no ledger, or it has a seal

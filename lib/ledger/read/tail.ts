@@ -28,12 +28,18 @@ export class LedgerTail {
     return this.#read(lengthsOf);
   }
 
-  /** Reads the texts of events, oldest first, and passes each one on. @param after sequence of the last one before */
+  /**
+   * Reads the texts of events, oldest first, and passes each one on.
+   * @param after sequence of the last one before
+   */
   async events(after: number, limit: number, visit: (event: EventText) => void): Promise<void> {
     await this.#read((client) => selectEventTexts(client, after, limit, visit));
   }
 
-  /** Reads the texts of events whose first end is in a range, and passes each one on. @returns number of the last outcome that was read */
+  /**
+   * Reads the texts of events whose first end is in a range, and passes each one on.
+   * @returns number of the last outcome that was read
+   */
   ended(range: EndedRange, visit: (event: EventText) => void): Promise<number> {
     return this.#read((client) => selectEndedTexts(client, range, visit));
   }

@@ -56,8 +56,8 @@ export interface EndedRange {
 }
 
 /**
- * Reads events up to `last` whose first end is one of the outcomes after `from` up to `to`, in the order of their ends, and passes
- * each one on.
+ * Reads events up to `last` whose first end is one of the outcomes after `from` up to `to`, in the order of
+ * their ends, and passes each one on.
  *
  * @returns number of the last outcome that was read
  */

@@ -31,7 +31,10 @@ export interface Verification {
 
 /** Checks the signature of a sealed ledger. */
 export interface SealCheck {
-  /** @returns the signer; `undefined`: the seal is not signed @throws {SbxError} the signature is not valid */
+  /**
+   * @returns the signer; `undefined`: the seal is not signed
+   * @throws {SbxError} the signature is not valid
+   */
   (text: string): Promise<SealSigner | undefined>;
 }
 
@@ -46,7 +49,8 @@ const SESSION_FOLDER = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * their decisions, outcomes and the journal against their hashes and chains; columns, findings, answers and
  * bodies against their sources; the structure of the database; the seal.
  *
- * @param expected session that the ledger must belong to; by default the one that its folder is named by, if it is
+ * @param expected session that the ledger must belong to; by default the one that
+ * its folder is named by, if it is
  * @param checkSeal checks the signature of the seal
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
  */
@@ -143,7 +147,9 @@ async function ownerOf(client: Client): Promise<string> {
   return row?.session_id ?? "";
 }
 
-/** Sequence of the last event whose decision is not bound into the chain: of a ledger that an older sbx began. */
+/**
+ * Sequence of the last event whose decision is not bound into the chain: of a ledger that an older sbx began.
+ */
 async function boundAfterOf(client: Client): Promise<number> {
   const [row] = await selectText(client, ["after_sequence"], "FROM ledger_bound");
   return Number(row?.after_sequence ?? 0);
@@ -199,7 +205,9 @@ async function checkStructure(client: Client): Promise<Problem | undefined> {
     : { reason: "the structure of the database is damaged" };
 }
 
-/** Tables that the journal binds: their id, and the row of the journal that counts where an id has several. */
+/**
+ * Tables that the journal binds: their id, and the row of the journal that counts where an id has several.
+ */
 const BOUND = [
   { kind: "finding", table: "findings", id: "finding_id", order: "ASC" },
   { kind: "approval", table: "approvals", id: "ask_id", order: "DESC" },

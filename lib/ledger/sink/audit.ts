@@ -13,7 +13,10 @@ const OTHERS_WRITE = 0o022;
 const STICKY = 0o1000;
 
 export interface AuditOptions {
-  /** path of the current file, such as `findings.jsonl`; rotated files are `findings.jsonl.1` (newest), `.2`, … */
+  /**
+   * path of the current file, such as `findings.jsonl`; rotated files are
+   * `findings.jsonl.1` (newest), `.2`, …
+   */
   path: string;
   maxBytes?: number;
   /** number of rotated files to keep */
@@ -94,7 +97,10 @@ async function openOwn(path: string): Promise<FileHandle> {
   }
 }
 
-/** Makes the folder where it is missing. @throws {DeliveryError} other users may take a file out of it, or put another one there */
+/**
+ * Makes the folder where it is missing.
+ * @throws {DeliveryError} other users may take a file out of it, or put another one there
+ */
 async function requireOwnFolder(path: string): Promise<void> {
   const { uid, mode } = await Deno.stat(path).catch(async (error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;

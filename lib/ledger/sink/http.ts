@@ -32,8 +32,8 @@ export class HttpReceiver {
   }
 
   /**
-   * Posts JSON; bytes are sent as they are. 2xx is success; 400, 413, 415 and 422 reject the body for good; anything else is retried, also a wrong
-   * address or password, because it can be corrected.
+   * Posts JSON; bytes are sent as they are. 2xx is success; 400, 413, 415 and 422 reject the body for good;
+   * anything else is retried, also a wrong address or password, because it can be corrected.
    *
    * @returns the beginning of the response body
    * @throws {DeliveryError}

@@ -1,4 +1,7 @@
-/** Finding sinks: an audit file, OCSF over HTTP, OpenTelemetry, and a webhook. Delivery is asynchronous, from a queue on disk. */
+/**
+ * Finding sinks: an audit file, OCSF over HTTP, OpenTelemetry, and a webhook. Delivery is
+ * asynchronous, from a queue on disk.
+ */
 export { type AuditOptions, AuditSender } from "./audit.ts";
 export { type Endpoint, HttpReceiver, tlsProblem } from "./http.ts";
 export { actorOf, controlOf, OCSF_VERSION } from "./ocsf.ts";

@@ -165,7 +165,10 @@ export function controlOf({ outcome, rule_id, layer }: FindingDecision): Record<
   };
 }
 
-/** The person whose session it is, the program that they asked with, and the process in the guest where it is known. */
+/**
+ * The person whose session it is, the program that they asked with, and the process
+ * in the guest where it is known.
+ */
 export function actorOf(
   user: string | undefined,
   app_name: string | undefined,

@@ -43,7 +43,9 @@ const OBSERVED: [path: string, type: ObservableType][] = [
   ["evidences[0].data.credential_ref", USER_CREDENTIAL_ID],
 ];
 
-/** Observables of an event that is otherwise complete: each is the copy of an attribute, and names its path. */
+/**
+ * Observables of an event that is otherwise complete: each is the copy of an attribute, and names its path.
+ */
 export function observablesOf(event: Fields): Fields[] {
   return OBSERVED.flatMap(([name, [type_id, type]]) => {
     const value = attributeAt(event, name);

@@ -1,6 +1,7 @@
 /**
- * OpenTelemetry sink: findings as OTLP/HTTP logs in JSON. OpenTelemetry's own exporters are not used: they queue in
- * memory and drop records during an outage, and the serializer alone depends on the SDKs for logs, metrics and traces.
+ * OpenTelemetry sink: findings as OTLP/HTTP logs in JSON. OpenTelemetry's own exporters are not used:
+ * they queue in memory and drop records during an outage, and the serializer alone depends on the
+ * SDKs for logs, metrics and traces.
  */
 import { parseJson } from "../../base/json/mod.ts";
 import { deviceName } from "../../base/user/mod.ts";
@@ -114,7 +115,10 @@ const GEN_AI_PROVIDERS: Record<string, string> = {
   xai: "x_ai",
 };
 
-/** Attributes of OpenTelemetry's semantic conventions for each family, from the fields that may leave the machine. */
+/**
+ * Attributes of OpenTelemetry's semantic conventions for each family, from the
+ * fields that may leave the machine.
+ */
 const CONVENTIONS: Partial<Record<EventFamily, (subject: Fields) => Fields>> = {
   http: ({ method, scheme, host, port, path, bytes, status }) => ({
     "http.request.method": method,

@@ -38,8 +38,8 @@ interface Position {
 }
 
 /**
- * Queue of lines in a folder. `push` does not wait; written lines survive a restart. A line that was taken but not
- * committed is returned again.
+ * Queue of lines in a folder. `push` does not wait; written lines survive a restart. A line that was taken
+ * but not committed is returned again.
  */
 export class DiskQueue {
   readonly #sizes = new Map<number, number>();

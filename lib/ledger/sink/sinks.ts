@@ -79,8 +79,8 @@ export class FindingSinks {
   }
 
   /**
-   * Queues a finding for the sinks that its `export_routes` name, or for all; the audit file gets every finding. Never
-   * throws, never waits.
+   * Queues a finding for the sinks that its `export_routes` name, or for all; the audit file gets every
+   * finding. Never throws, never waits.
    */
   send(finding: DetectionFinding, event: Event, context?: RecordContext): void {
     const record = recordOf(finding, event, context);

@@ -1,6 +1,6 @@
 /**
- * Webhook sink: findings of a severity and up as messages of Slack or Microsoft Teams, or as JSON. The address is a
- * secret: it is read from a file at each delivery, and in no queue, record or message.
+ * Webhook sink: findings of a severity and up as messages of Slack or Microsoft Teams, or as JSON. The
+ * address is a secret: it is read from a file at each delivery, and in no queue, record or message.
  */
 import { accessProblem } from "../../base/home/mod.ts";
 import { plain } from "../../base/print/mod.ts";

@@ -68,7 +68,8 @@ function openReadable(path: string): { database: DatabaseSync; copy?: LedgerCopy
 function open(path: string, name = path): DatabaseSync {
   let database: DatabaseSync | undefined;
   try {
-    // A connection for reading alone leaves its log beside a ledger that is closed. A missing file is not created.
+    // A connection for reading alone leaves its log beside a ledger that is closed.
+    // A missing file is not created.
     Deno.statSync(path);
     // SQLite takes a path that begins with file: for a URI of another file.
     database = new DatabaseSync(resolve(path), { timeout: BUSY_MS, allowExtension: false });

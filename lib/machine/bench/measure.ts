@@ -28,7 +28,10 @@ const SMALL_BYTES = 4096;
 const REQUESTS = 10;
 export const RUNS_DEFAULT = 30;
 
-/** Makes measurements one after the other. @returns `ms` by name; of processes, files and requests per piece */
+/**
+ * Makes measurements one after the other.
+ * @returns `ms` by name; of processes, files and requests per piece
+ */
 export async function measure(
   places: BenchPlaces,
   { only = Object.keys(MEASURES) as MeasureName[], runs = RUNS_DEFAULT }: BenchOptions = {},

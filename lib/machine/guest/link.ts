@@ -220,7 +220,10 @@ export class GuestLink {
     return terminal;
   }
 
-  /** Checks that one more terminal may open; one that was hung up counts until the guest has closed it. @throws {SbxError} `vm.busy` */
+  /**
+   * Checks that one more terminal may open; one that was hung up counts until the guest has closed it.
+   * @throws {SbxError} `vm.busy`
+   */
   requireRoom(): void {
     if (this.#terminals.size < TERMINALS_MAX) return;
     throw new SbxError("vm.busy", `the VM has ${TERMINALS_MAX} open terminals, the limit`, {

@@ -127,7 +127,10 @@ export class Programs {
     return await this.#run({ t: "Exec", id, ...request }, streams, cancelled, kept);
   }
 
-  /** Awaits the end of a program that was left. @throws {SbxError} as {@linkcode run}; `guest.failed`: it has ended */
+  /**
+   * Awaits the end of a program that was left.
+   * @throws {SbxError} as {@linkcode run}; `guest.failed`: it has ended
+   */
   async adopt(program: KeptProgram, streams: ExecStreams, cancelled?: AbortSignal): Promise<ExecResult> {
     const { id, ...kept } = program;
     const result = await this.#run({ t: "ExecAdopt", id }, streams, cancelled, kept);
@@ -216,7 +219,10 @@ export class Programs {
     this.#pending.get(result.id)?.exited.resolve(result);
   }
 
-  /** Takes output from the control connection, which does not wait for the program's client. @throws {SbxError} too much */
+  /**
+   * Takes output from the control connection, which does not wait for the program's client.
+   * @throws {SbxError} too much
+   */
   receive({ id, stream, data }: InlineOutput): void {
     const pending = this.#pending.get(id);
     pending?.inline.take(data, () => write(pending, stream, data));
@@ -241,7 +247,10 @@ export class Programs {
   }
 }
 
-/** @throws {SbxError} `guest.failed`: the connection ends before the output does, or with a frame that is not allowed */
+/**
+ * @throws {SbxError} `guest.failed`: the connection ends before the output does, or
+ * with a frame that is not allowed
+ */
 async function receiveOutput(channel: FrameChannel, pending: PendingExec): Promise<void> {
   while (true) {
     const output = await nextOutput(channel);
@@ -477,8 +486,8 @@ export class GuestPorts {
   }
 
   /**
-   * Ends all connections. A machine that starts in place of this one may listen once this settles: Deno removes a socket
-   * when the last accept on it has ended, and would remove the other one's.
+   * Ends all connections. A machine that starts in place of this one may listen once this settles: Deno
+   * removes a socket when the last accept on it has ended, and would remove the other one's.
    */
   async close(): Promise<void> {
     for (const listener of this.#listeners) listener.close();

@@ -56,7 +56,10 @@ export const GuestMessage = z.discriminatedUnion("t", [
 ]);
 export type GuestMessage = z.infer<typeof GuestMessage>;
 
-/** Exec port: the guest's first frame; {@linkcode ExecOutput} follows after `inline` pieces on the control port. */
+/**
+ * Exec port: the guest's first frame; {@linkcode ExecOutput} follows after
+ * `inline` pieces on the control port.
+ */
 export const ExecStarted = z.strictObject({
   t: z.literal("ExecStarted"),
   id: secretId,
@@ -127,8 +130,8 @@ export const PacketRefusal = z.strictObject({
 export type PacketRefusal = z.infer<typeof PacketRefusal>;
 
 /**
- * TCP port, on the connection for notes, to the guest: policy refuses connection `stream`, which the guest resets; it
- * writes `text` into its log.
+ * TCP port, on the connection for notes, to the guest: policy refuses connection `stream`, which the guest
+ * resets; it writes `text` into its log.
  */
 export const StreamBlocked = z.strictObject({
   t: z.literal("Blocked"),

@@ -114,8 +114,8 @@ export class Terminal {
   }
 
   /**
-   * Ends the program by closing its terminal, as a closed window does. Output is taken, and dropped, until the
-   * guest has closed the connection: a vhost-user vsock may lose the end of one with bytes under way.
+   * Ends the program by closing its terminal, as a closed window does. Output is taken, and dropped, until
+   * the guest has closed the connection: a vhost-user vsock may lose the end of one with bytes under way.
    */
   async hangUp(): Promise<void> {
     if (this.ended) return;

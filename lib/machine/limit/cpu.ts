@@ -1,4 +1,6 @@
-/** Share of a machine of its host's processors: the machine's process stands still once it has had its share. */
+/**
+ * Share of a machine of its host's processors: the machine's process stands still once it has had its share.
+ */
 import { ignore } from "../../base/error/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
 
@@ -6,7 +8,9 @@ import { backgroundDelay } from "../../base/time/mod.ts";
 const LOOK_MS = 20;
 /** Share that an idle machine saves up, in `ms` of it. */
 const SAVED_MS = 200;
-/** Longest time that a machine stands still without a break, in `ms`: its guest answers its host in between. */
+/**
+ * Longest time that a machine stands still without a break, in `ms`: its guest answers its host in between.
+ */
 const STILL_MAX_MS = 400;
 
 /** The machine that is limited. */

@@ -1,6 +1,9 @@
 import type { VmLimits } from "./schema.ts";
 
-/** The smaller value of each limit, and the only one where one side has none. @returns undefined without any limit */
+/**
+ * The smaller value of each limit, and the only one where one side has none.
+ * @returns undefined without any limit
+ */
 export function narrowLimits<L extends Partial<VmLimits>>(
   a: L | undefined,
   b: L | undefined,

@@ -9,10 +9,11 @@ const FILE_TOO_LARGE = 128 + 25;
 const BLOCKS_PER_MIB = 2048;
 
 /**
- * Sets the limits, then becomes the program. Arguments: name of the group, or nothing for a user who is not root and has a
- * limit of the whole user instead; the three limits, each a number or nothing; the program.
+ * Sets the limits, then becomes the program. Arguments: name of the group, or nothing for a user who is not
+ * root and has a limit of the whole user instead; the three limits, each a number or nothing; the program.
  *
- * A group that has become empty is removed by the next program, which may meet one that is about to be used: so it tries again.
+ * A group that has become empty is removed by the next program, which may meet one that is about
+ * to be used: so it tries again.
  */
 const SCRIPT = `fail() { echo "sbx: cannot limit $1 of this program" >&2; exit 126; }
 [ -z "$3" ] || ulimit -n "$3" || fail "the open files"

@@ -30,7 +30,10 @@ export function shareOf(
   };
 }
 
-/** Makes the files that a share needs before its VM starts. No guest may run meanwhile: the workspace is the guest's. */
+/**
+ * Makes the files that a share needs before its VM starts. No guest may run
+ * meanwhile: the workspace is the guest's.
+ */
 export async function prepareShare(record: LiveRecord, places: LivePlaces): Promise<void> {
   const { at } = shareOf(record, places);
   await Deno.mkdir(places.live, { recursive: true, mode: 0o700 });

@@ -14,8 +14,8 @@ export interface Named {
 }
 
 /**
- * A number is the error of a refusal. `gitfile`: the guest gets the file that leads to its own repository. `made`: the
- * file is made here, and is the guest's from then on.
+ * A number is the error of a refusal. `gitfile`: the guest gets the file that leads to its own repository.
+ * `made`: the file is made here, and is the guest's from then on.
  */
 export type Verdict = "allowed" | "gitfile" | "made" | number;
 
@@ -82,7 +82,9 @@ export class Guard {
     return parts === undefined || endsSecretPath(parts);
   }
 
-  /** True if a folder has a secret of the host below it, which under another name of the folder would be none. */
+  /**
+   * True if a folder has a secret of the host below it, which under another name of the folder would be none.
+   */
   #leadsToSecret(named: Named): boolean {
     if (this.#options.withSecrets || !isSecretPart(named.name)) return false;
     const parts = partsOf(named);
@@ -110,7 +112,10 @@ export function pathOf({ folder, name }: Named): string | undefined {
   }
 }
 
-/** Parts of a name's path, in lower case; undefined where the kernel gives no path: it is too long, or not UTF-8. */
+/**
+ * Parts of a name's path, in lower case; undefined where the kernel gives no
+ * path: it is too long, or not UTF-8.
+ */
 function partsOf({ folder, name }: Named): string[] | undefined {
   try {
     const path = folder.startsWith("/proc/") ? Deno.readLinkSync(folder) : folder;
@@ -172,8 +177,8 @@ export class MadeFiles {
 }
 
 /**
- * Device, number and birth of a file, of a link its own: a number is used again for another file. Only links of /proc are
- * followed, which stand for open files.
+ * Device, number and birth of a file, of a link its own: a number is used again for another file. Only links
+ * of /proc are followed, which stand for open files.
  *
  * @returns undefined for none
  */

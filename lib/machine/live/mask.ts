@@ -5,8 +5,8 @@ import { isDotGit, isSecretFolder, secretPattern } from "../../repo/name/mod.ts"
 export type Mask = "runs" | "secret" | RegExp | undefined;
 
 /**
- * Names of what version control runs programs of: `HEAD`, without which no folder is a repository for git whatever its
- * name; names of bare repositories; other systems' folders.
+ * Names of what version control runs programs of: `HEAD`, without which no folder is a repository for git
+ * whatever its name; names of bare repositories; other systems' folders.
  */
 const RUNS = /^(?:head|\.hg|\.jj|\.sl|\.bzr|\.svn|_darcs|\.pijul|\.repo)$|\.git$/;
 

@@ -15,8 +15,8 @@ const LOCAL = new Set([
 ]);
 
 /**
- * True where the folder, and all that is mounted below it, is of this machine alone: changes that are made elsewhere, as on
- * NFS, are no notice here.
+ * True where the folder, and all that is mounted below it, is of this machine alone: changes that are made
+ * elsewhere, as on NFS, are no notice here.
  *
  * @param mountinfo text of mountinfo(5)
  */

@@ -1,6 +1,8 @@
 import { z } from "zod";
 
-/** How a folder of the host is shared with a guest: an argument of the program that guards its file server. */
+/**
+ * How a folder of the host is shared with a guest: an argument of the program that guards its file server.
+ */
 export const LiveShare = z.strictObject({
   dir: z.string().describe("the folder"),
   top: z.array(z.string()).describe("masked names at its top"),

@@ -3,8 +3,8 @@ import { listenToCalls } from "../../../ffi/libc/notify.ts";
 import type { LiveShare } from "./schema.ts";
 
 /**
- * Runs a program that serves a folder to a guest, until it ends. Where its calls cannot be decided on, it does not start;
- * and it ends with the thread that decides.
+ * Runs a program that serves a folder to a guest, until it ends. Where its calls cannot be decided on, it
+ * does not start; and it ends with the thread that decides.
  *
  * @param argv the program, which is bound to this process
  * @returns its exit code

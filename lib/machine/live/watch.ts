@@ -1,7 +1,7 @@
 /**
- * Changes of a shared folder on the host, for its guest: no notice of such a change crosses a virtiofs mount. A program of the
- * guest that watches a file would wait for ever (docs/guides/live.md, "Watching"), and the guest's kernel, which keeps names
- * and states of files for minutes, would show old ones.
+ * Changes of a shared folder on the host, for its guest: no notice of such a change crosses a virtiofs mount.
+ * A program of the guest that watches a file would wait for ever (docs/guides/live.md, "Watching"), and the
+ * guest's kernel, which keeps names and states of files for minutes, would show old ones.
  */
 import { join, relative } from "node:path";
 import { log } from "../../base/log/mod.ts";
@@ -18,7 +18,10 @@ const PATHS_MAX = 64;
 const WAITING_MAX = 10_000;
 /** Most paths that the guest looks up again; instead of more of them it drops all names. */
 const LOOKS_MAX = 512;
-/** `ms` between two times at which the guest drops all names, and after which a change that it could not take is sent again. */
+/**
+ * `ms` between two times at which the guest drops all names, and after which a change that
+ * it could not take is sent again.
+ */
 const DROP_MS = 1000;
 /** Most failures of the watcher in a row, after which it is read no further. */
 const FAILURES_MAX = 1000;
@@ -63,7 +66,10 @@ export class FolderChanges {
   #isBlind = false;
   #isClosed = false;
 
-  /** Gathers changes from now on. @throws {Error} the folder cannot be watched, e.g. since it has too many folders */
+  /**
+   * Gathers changes from now on.
+   * @throws {Error} the folder cannot be watched, e.g. since it has too many folders
+   */
   constructor(folder: WatchedFolder) {
     this.#folder = { ...folder, top: folder.top.map((name) => name.toLowerCase()) };
     const { watcher, watches } = Watches.of(() =>
@@ -171,7 +177,8 @@ export class FolderChanges {
       try {
         await this.#sendOnce(this.#tell);
       } catch {
-        // It could not take the message, e.g. since it runs as many programs as it may; one that has ended closes this.
+        // It could not take the message, e.g. since it runs as many programs as it may;
+        // one that has ended closes this.
         this.#dropsAll = true;
         await backgroundDelay(DROP_MS);
       }

@@ -1,4 +1,7 @@
-/** The watches of inotify that a watcher has: one a folder, from the number that all programs of its user share. Linux only. */
+/**
+ * The watches of inotify that a watcher has: one a folder, from the number that all programs
+ * of its user share. Linux only.
+ */
 
 /** Part of its user's watches that one watcher may have; a guest makes folders by the million. */
 const SHARE = 3 / 4;
@@ -30,7 +33,10 @@ export class Watches {
     return { watcher, watches: new Watches(file) };
   }
 
-  /** Takes note of something new, which may be a folder. @returns true if the watcher has more watches than it may */
+  /**
+   * Takes note of something new, which may be a folder.
+   * @returns true if the watcher has more watches than it may
+   */
   add(): boolean {
     if (this.#left-- > 0) return false;
     const count = this.#count();

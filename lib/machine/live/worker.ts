@@ -1,4 +1,7 @@
-/** Thread that answers the calls of a file server. It must not be filtered itself, and waits for calls without end. */
+/**
+ * Thread that answers the calls of a file server. It must not be filtered itself,
+ * and waits for calls without end.
+ */
 import { CallListener } from "../../../ffi/libc/notify.ts";
 import { sealedFile } from "../../../ffi/libc/sealed.ts";
 import { answerCalls } from "./calls.ts";

@@ -82,7 +82,10 @@ export async function capture(options: CaptureOptions): Promise<Capture> {
   return result;
 }
 
-/** Takes the content of the capture before, if the file is certainly the same. @returns false: it must be read */
+/**
+ * Takes the content of the capture before, if the file is certainly the same.
+ * @returns false: it must be read
+ */
 function reuse(entry: Entry, previous: Previous | undefined): boolean {
   if (entry.type !== "file") return true;
   const was = previous?.entries.get(entry.path);
@@ -168,8 +171,8 @@ interface Found {
 }
 
 /**
- * Every entry below a folder, as it is when its own folder is read: a tree that changes meanwhile is no point in time. Only
- * metadata and targets of links are read; no link is followed, and nothing outside is touched.
+ * Every entry below a folder, as it is when its own folder is read: a tree that changes meanwhile is no point
+ * in time. Only metadata and targets of links are read; no link is followed, and nothing outside is touched.
  *
  * @throws {SbxError} `snapshot.too_large`
  */

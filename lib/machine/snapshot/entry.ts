@@ -5,7 +5,10 @@
 import type { FileStat } from "../../../ffi/libc/stat.ts";
 import { decodeUtf8, escapeBytes } from "../../base/text/mod.ts";
 
-/** Bits that a restore sets: set-user-id and set-group-id are never recorded, as no file from the host gets them. */
+/**
+ * Bits that a restore sets: set-user-id and set-group-id are never recorded, as
+ * no file from the host gets them.
+ */
 const MODE_MASK = { file: 0o777, folder: 0o1777, link: 0o777, other: 0o777 };
 
 /** Characters of an object's name at the start of a line: BLAKE3 as hex, and how the file is stored. */

@@ -1,4 +1,6 @@
-/** The manifest of a snapshot: a header line, then a line for each entry. Written once, whole or not at all. */
+/**
+ * The manifest of a snapshot: a header line, then a line for each entry. Written once, whole or not at all.
+ */
 import { basename } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";

@@ -11,7 +11,9 @@ import { Buffer } from "node:buffer";
 /** `bytes` from which a file with holes is stored with them. */
 const SPARSE_MIN = 1024 * 1024;
 
-/** Contents of files by their hash. They belong to the host alone: none is a hard link of a file of the guest. */
+/**
+ * Contents of files by their hash. They belong to the host alone: none is a hard link of a file of the guest.
+ */
 export class Objects implements Disposable {
   readonly #folder: Folder;
   readonly #made = new Set<string>();

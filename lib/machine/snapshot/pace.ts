@@ -1,4 +1,6 @@
-/** Longest work of a snapshot without a turn of the event loop, in `ms`: the service answers others meanwhile. */
+/**
+ * Longest work of a snapshot without a turn of the event loop, in `ms`: the service answers others meanwhile.
+ */
 const SLICE_MS = 8;
 
 /** Gives way to other work in turns. */

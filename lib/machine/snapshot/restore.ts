@@ -1,4 +1,7 @@
-/** Putting files back: each is written beside its place and renamed, below the workspace and without following a link. */
+/**
+ * Putting files back: each is written beside its place and renamed, below the
+ * workspace and without following a link.
+ */
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import type { Descriptor, Folder } from "../../../ffi/host/handle.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -57,7 +60,8 @@ export async function apply(
     changes.filter(({ after }) => after && after.type !== "folder"),
     (folder, change) => putEntry(folder, change, now, target),
   );
-  // Last: a folder that may not be written would refuse its own files, and each file changes its folder's time.
+  // Last: a folder that may not be written would refuse its own files, and each
+  // file changes its folder's time.
   await run(folders.toReversed(), (folder, change) => finishFolder(folder, change));
   return failed;
 }

@@ -30,7 +30,9 @@ const LOCK_MS = 60_000;
 const KEPT_BYTES = 512 * 1024 * 1024;
 const SUFFIX = ".manifest";
 
-/** Most snapshots of each kind: of the host's, and as many of the guest's, which push out none of the others. */
+/**
+ * Most snapshots of each kind: of the host's, and as many of the guest's, which push out none of the others.
+ */
 export interface SnapshotLimits {
   auto: number;
   manual: number;
@@ -94,7 +96,10 @@ export class SnapshotStore {
     });
   }
 
-  /** What turns one snapshot into another, or into the workspace of now. @throws {SbxError} `snapshot.not_found` */
+  /**
+   * What turns one snapshot into another, or into the workspace of now.
+   * @throws {SbxError} `snapshot.not_found`
+   */
   async diff(from: string, to?: string, paths?: string[]): Promise<Change[]> {
     const pace = new Pace();
     const wanted = paths?.map(fromText);

@@ -108,7 +108,9 @@ export class TemplateStore {
     }
   }
 
-  /** Removes a template at once, as a whole: a machine that starts from it has its files open, or finds none. */
+  /**
+   * Removes a template at once, as a whole: a machine that starts from it has its files open, or finds none.
+   */
   async remove(id: string): Promise<void> {
     const removed = join(this.#dir, REMOVED + crypto.randomUUID());
     try {
@@ -121,7 +123,8 @@ export class TemplateStore {
   }
 
   /**
-   * Removes what earlier runs left unfinished, and templates that cannot be read; nothing else that is in the folder.
+   * Removes what earlier runs left unfinished, and templates that cannot be read;
+   * nothing else that is in the folder.
    *
    * @returns number of removed folders
    */

@@ -48,8 +48,8 @@ const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 const SURE: readonly ProbeResult["outcome"][] = ["booted", "interpreted"];
 
 /**
- * Chooses KVM if it runs a guest: `/dev/kvm` may exist and not work. A sure result of a trial is stored until the host
- * restarts or its QEMU changes.
+ * Chooses KVM if it runs a guest: `/dev/kvm` may exist and not work. A sure result of a trial is stored until
+ * the host restarts or its QEMU changes.
  *
  * @param runDir folder of the stored result
  */
@@ -161,16 +161,19 @@ const LIMITS: ProbeLimits = { boot: timeLimit(30_000), still: timeLimit(8000), i
 /** Result of a trial. */
 interface ProbeResult {
   /**
-   * `booted`: init has spoken; `interpreted`: KVM executes the guest's instructions one by one in software; `refused`:
-   * QEMU ended before it had a guest; `failed`: the guest ended before init spoke; `still`: the guest does nothing;
-   * `timed_out`: it was still running
+   * `booted`: init has spoken; `interpreted`: KVM executes the guest's instructions one by one in software;
+   * `refused`: QEMU ended before it had a guest; `failed`: the guest ended before init spoke; `still`: the
+   * guest does nothing; `timed_out`: it was still running
    */
   outcome: "booted" | "interpreted" | "refused" | "failed" | "still" | "timed_out";
   /** one line */
   reason: string;
 }
 
-/** Instructions executed in software that prove interpretation: a whole boot under working KVM has some ten thousand. */
+/**
+ * Instructions executed in software that prove interpretation: a whole boot under
+ * working KVM has some ten thousand.
+ */
 const INTERPRETED_MIN = 1_000_000;
 /** The same per exit. KVM on old processors interprets real mode, at most 130 instructions an exit. */
 const INTERPRETED_PER_EXIT = 200;
@@ -260,7 +263,10 @@ function lastLine(text: string): string | undefined {
   return line ? line.replaceAll(/[^\x20-\x7e]/g, "?").slice(0, REASON_MAX) : undefined;
 }
 
-/** Settles when KVM's counters prove that the guest will not boot; never where QEMU or the kernel has no counters. */
+/**
+ * Settles when KVM's counters prove that the guest will not boot; never where QEMU
+ * or the kernel has no counters.
+ */
 async function watchCounters(
   path: string,
   child: Deno.ChildProcess,
@@ -304,7 +310,10 @@ const QUERY = {
   providers: [{ provider: "kvm", names: ["exits", "insn_emulation"] }],
 };
 
-/** KVM's counters of the guest's processor. @returns undefined where QEMU (before 7.1) or the kernel has none */
+/**
+ * KVM's counters of the guest's processor.
+ * @returns undefined where QEMU (before 7.1) or the kernel has none
+ */
 async function readCounters(qmp: Qmp): Promise<Counters | undefined> {
   try {
     const [{ stats }] = await qmp.execute("query-stats", QUERY) as {

@@ -12,14 +12,17 @@ export const SOCKETS = {
   state: "state.sock",
 } as const;
 
-/** Place of each device, the same in every machine, so that a machine can be given the state of another one. */
+/**
+ * Place of each device, the same in every machine, so that a machine can be given the state of another one.
+ */
 const ADDRESS = { root: "0x3", layer: "0x4", scratch: "0x5", before: "0x6" } as const;
 /** Place of a guest's disk without a layer, as memory written down by older versions has it. */
 const SCRATCH_ADDRESS = "0x4";
 
 /**
- * Ports for the devices that are plugged into a machine that runs, and out of it: QEMU can write down neither of them on
- * every host. Their hot plug is the board's (ACPI), with which a guest finds a device when it looks, and can eject one.
+ * Ports for the devices that are plugged into a machine that runs, and out of it: QEMU can write down
+ * neither of them on every host. Their hot plug is the board's (ACPI), with which a guest finds a device
+ * when it looks, and can eject one.
  */
 export const PORT = { vsock: "vsock-port", files: "files-port" } as const;
 /** Address of each port on the first bus. */
@@ -79,8 +82,8 @@ type Options = Record<string, string | boolean>;
 
 /** Devices of a VM that serve its vsock and its shared folder. */
 export const PLUGGABLE: readonly Pluggable[] = [
-  // A machine that is written down loses the notice of requests under way in its folder. With event indices the guest
-  // would never give another one: its programs would wait for ever for files.
+  // A machine that is written down loses the notice of requests under way in its folder. With event indices
+  // the guest would never give another one: its programs would wait for ever for files.
   { id: "files", driver: "vhost-user-fs-pci", options: { tag: "workspace", event_idx: false } },
   { id: "vsock", driver: "vhost-user-vsock-pci", options: {} },
 ];
@@ -142,7 +145,8 @@ export function guestParameters(
 ): string[] {
   const { factor } = TIME_FACTOR;
   return [
-    // Root of a user namespace may mount files under other names; the agent allows these where a VM has the ability.
+    // Root of a user namespace may mount files under other names; the agent allows
+    // these where a VM has the ability.
     "sysctl.user.max_user_namespaces=0",
     ...scratch ? ["sbx_scratch=1"] : [],
     ...scratch && isEnlarged(scratch) ? ["sbx_grow=1"] : [],
@@ -169,9 +173,10 @@ function disk(
 }
 
 /**
- * Kernel parameters of an emulated guest. Emulation caches translated code by address: with random addresses every program
- * is translated again at each start. With fixed ones a program starts five times faster; the machine isolates the guest,
- * not its ASLR. For the same reason the agent runs without a just-in-time compiler, whose output would be translated once more.
+ * Kernel parameters of an emulated guest. Emulation caches translated code by address: with random addresses
+ * every program is translated again at each start. With fixed ones a program starts five times faster; the
+ * machine isolates the guest, not its ASLR. For the same reason the agent runs without a just-in-time
+ * compiler, whose output would be translated once more.
  */
 const EMULATION_PARAMETERS = ["norandmaps", "sbx_v8_flags=--jitless,--no-flush-bytecode"];
 
@@ -179,9 +184,9 @@ const EMULATION_PARAMETERS = ["norandmaps", "sbx_v8_flags=--jitless,--no-flush-b
 const KERNEL_HZ = 250;
 
 /**
- * Kernel parameters for the clock of an emulated x86_64 guest. Under emulation the guest calibrates its clock against an emulated timer,
- * which is slow and inexact on a busy host. The guest's counter is the host's, so a constant and known host
- * frequency is passed instead; `lpj` is the same for a processor that starts later.
+ * Kernel parameters for the clock of an emulated x86_64 guest. Under emulation the guest calibrates its clock
+ * against an emulated timer, which is slow and inexact on a busy host. The guest's counter is the host's, so
+ * a constant and known host frequency is passed instead; `lpj` is the same for a processor that starts later.
  */
 function bootClock(): string[] {
   try {
@@ -217,22 +222,25 @@ interface Board {
 export const BOARDS: Record<Arch, Board> = {
   x86_64: {
     program: "qemu-system-x86_64",
-    // Not `microvm`: under emulation by QEMU 10, half of its boots end in a kernel panic (invalid opcode, while the kernel
-    // patches itself). Controllers without a device are left out.
+    // Not `microvm`: under emulation by QEMU 10, half of its boots end in a kernel panic (invalid opcode,
+    // while the kernel patches itself). Controllers without a device are left out.
     machine: "q35,memory-backend=mem0,sata=off,smbus=off,i8042=off,vmport=off,graphics=off",
     emulatedCpu: "max",
     // Of both vendors: QEMU knows both names on either, and emulates AMD's.
     withoutVirtualization: ",svm=off,vmx=off",
     console: "ttyS0",
-    // Calls of 32-bit programs have numbers and arguments that nothing here can read (cmd/guest/activity/proc.ts; Linux 6.7).
+    // Calls of 32-bit programs have numbers and arguments that nothing here can read
+    // (cmd/guest/activity/proc.ts; Linux 6.7).
     parameters: ["reboot=t", "ia32_emulation=0"],
-    // The counter goes on while a machine that was started from memory gets its devices, and the emulated timers that the
-    // kernel checks it with do not: without this it takes the counter for unstable, in each VM from a template.
+    // The counter goes on while a machine that was started from memory gets its devices, and the
+    // emulated timers that the kernel checks it with do not: without this it takes the counter for
+    // unstable, in each VM from a template.
     native: ["tsc=nowatchdog"],
     emulated: () => [
-      // QEMU can keep the translation of code that another processor is changing, and then the guest's kernel panics
-      // ("Oops: int3" in sched_clock_cpu: 3 of 100 boots on a busy host). It patches itself while it boots, so it boots
-      // with one processor, and init starts the others; `noreplace-smp` spares it a second patching for them.
+      // QEMU can keep the translation of code that another processor is changing, and then the guest's
+      // kernel panics ("Oops: int3" in sched_clock_cpu: 3 of 100 boots on a busy host). It patches itself
+      // while it boots, so it boots with one processor, and init starts the others; `noreplace-smp` spares
+      // it a second patching for them.
       ...["maxcpus=1", "noreplace-smp"],
       ...bootClock(),
     ],
@@ -241,7 +249,8 @@ export const BOARDS: Record<Arch, Board> = {
     program: "qemu-system-aarch64",
     // The newest interrupt controller that QEMU or the host has: version 2 ends at eight processors.
     machine: "virt,memory-backend=mem0,gic-version=max,highmem=on,virtualization=off",
-    // `max` signs every return address, and computes each signature in software: four times the time of a boot.
+    // `max` signs every return address, and computes each signature in software:
+    // four times the time of a boot.
     emulatedCpu: "cortex-a72",
     // The machine decides.
     withoutVirtualization: "",

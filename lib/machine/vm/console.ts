@@ -4,8 +4,8 @@
 export const FLOOR_READY = "sbx-init: started";
 
 /**
- * Proof that a kernel has started its first program: init's word, or the kernel's that init had it restart, which an
- * image without that word ends with. QEMU's exit status is no proof: it is 0 after a panic as well.
+ * Proof that a kernel has started its first program: init's word, or the kernel's that init had it restart,
+ * which an image without that word ends with. QEMU's exit status is no proof: it is 0 after a panic as well.
  */
 export const FLOOR_REACHED = new RegExp(`${FLOOR_READY}|reboot: Restarting system`);
 

@@ -14,16 +14,24 @@ const LEAST_BYTES = 12 * MIB;
 const LEAST_PART = 1 / 8;
 /** Free `bytes` below which a guest's writes are slowed. */
 const SLOW_BELOW_BYTES = 512 * MIB;
-/** Time that the free space lasts for a guest at its slowed speed, in `s`, and the lowest speed, in `bytes` a second. */
+/**
+ * Time that the free space lasts for a guest at its slowed speed, in `s`, and the
+ * lowest speed, in `bytes` a second.
+ */
 const LASTS_S = 1;
 const SLOWEST = MIB;
-/** `ms` between looks, and the speed in `MiB` a `ms` at which a guest could empty the disk between two of them. */
+/**
+ * `ms` between looks, and the speed in `MiB` a `ms` at which a guest could
+ * empty the disk between two of them.
+ */
 const LOOK_MS = { min: 50, max: 2000 };
 const FASTEST = 4;
 /** Least change of the speed that is set. */
 const CHANGE = 1.25;
 
-/** State of a disk: `bytes` of the file system of the disk's image, and `bytes` that the image takes of it. */
+/**
+ * State of a disk: `bytes` of the file system of the disk's image, and `bytes` that the image takes of it.
+ */
 export interface DiskLook {
   size: number;
   free: number;
@@ -41,7 +49,10 @@ export interface GuardedMachine {
   readonly isOver: boolean;
 }
 
-/** Guards a machine's disk until the machine has ended. @throws {SbxError} `process.gone`: it ended meanwhile */
+/**
+ * Guards a machine's disk until the machine has ended.
+ * @throws {SbxError} `process.gone`: it ended meanwhile
+ */
 export async function guardDisk(machine: GuardedMachine): Promise<void> {
   let before = Infinity;
   let limit = 0;
@@ -66,7 +77,10 @@ export function leastFree(size: number): number {
   return Math.min(LEAST_BYTES, size * LEAST_PART);
 }
 
-/** Speed at which a guest may write, in `bytes` a second; 0: no limit. @param left `bytes` until it is stopped */
+/**
+ * Speed at which a guest may write, in `bytes` a second; 0: no limit.
+ * @param left `bytes` until it is stopped
+ */
 export function writeLimit(left: number): number {
   return left >= SLOW_BELOW_BYTES ? 0 : Math.max(SLOWEST, Math.round(left / LASTS_S));
 }

@@ -91,8 +91,8 @@ function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess 
 const MIGRATION = ["--migration-mode", "find-paths", "--migration-on-error", "guest-error"];
 
 /**
- * Time for which a guest keeps names and states of files where it hears of the host's changes, in `s`. A change of which it
- * does not hear shows after that time.
+ * Time for which a guest keeps names and states of files where it hears of the host's changes, in `s`. A
+ * change of which it does not hear shows after that time.
  */
 const WATCHED_KEPT_SECONDS = 300;
 
@@ -128,7 +128,10 @@ function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): D
   );
 }
 
-/** QEMU's own virtiofsd needs root and writes below /run: for other users it runs as root of a namespace with its own. */
+/**
+ * QEMU's own virtiofsd needs root and writes below /run: for other users it runs as
+ * root of a namespace with its own.
+ */
 const PRIVATE_RUN = "mount -t tmpfs run /run && ";
 
 function spawnHelper(
@@ -186,7 +189,10 @@ async function drainToLog(from: ReadableStream<Uint8Array>, path: string): Promi
 /** Longest wait for a helper program's socket, in `ms`. */
 const LISTEN_MS = timeLimit(5000);
 
-/** Waits until a helper program listens on its socket; false when it ends first, takes too long, or `signal` is aborted. */
+/**
+ * Waits until a helper program listens on its socket; false when it ends first, takes
+ * too long, or `signal` is aborted.
+ */
 export async function waitForSocket(
   path: string,
   child: Deno.ChildProcess,
@@ -208,8 +214,8 @@ const UNIX_SOCKETS = "/proc/net/unix";
 const ACCEPTS = / 00010000 /;
 
 /**
- * Whether a program accepts connections. A socket exists a moment before anyone listens on it, and trying it out is not
- * possible: helpers serve the first connection only.
+ * Whether a program accepts connections. A socket exists a moment before anyone listens on it, and trying it
+ * out is not possible: helpers serve the first connection only.
  */
 async function isListening(path: string): Promise<boolean> {
   if (!await Deno.lstat(path).catch(() => undefined)) return false;

@@ -4,7 +4,10 @@ import type { Hypervisor } from "./hypervisor.ts";
 import { Qemu } from "./qemu.ts";
 import { Vz } from "./vz.ts";
 
-/** Names the library that runs machines; on a Mac in place of the one beside the program, elsewhere in place of QEMU. */
+/**
+ * Names the library that runs machines; on a Mac in place of the one beside the
+ * program, elsewhere in place of QEMU.
+ */
 const LIBRARY_VARIABLE = "SBX_VM_LIBRARY";
 
 /**

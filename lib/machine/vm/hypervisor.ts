@@ -45,9 +45,14 @@ export interface MachineSpec {
   layer?: string;
   /** ext4 image for the guest's writes; without one they stay in its memory */
   scratch?: string;
-  /** read-only image that was its root file system before, once after it got another; only with a layer and a disk */
+  /**
+   * read-only image that was its root file system before, once after it got
+   * another; only with a layer and a disk
+   */
   before?: string;
-  /** folder shared with the guest; a machine without one has no vsock either, and is there to become an image */
+  /**
+   * folder shared with the guest; a machine without one has no vsock either, and is there to become an image
+   */
   workspace?: string;
   /** a folder of the host in the workspace */
   live?: LiveMount;
@@ -84,8 +89,8 @@ export interface Machine {
   pause(): Promise<void>;
   resume(): Promise<void>;
   /**
-   * Stops the machine and writes it down, into a folder that exists and is empty. Afterwards it is killed, or goes on
-   * with {@linkcode rejoin}.
+   * Stops the machine and writes it down, into a folder that exists and is empty. Afterwards it is killed, or
+   * goes on with {@linkcode rejoin}.
    *
    * @param eject asks the guest to take out its vsock, of a machine that has one
    */
@@ -140,8 +145,8 @@ export interface Hypervisor {
   /** The identity of images that this host writes and can start. @throws {SbxError} `host.tools_missing` */
   identity(board: Pick<MachineSpec, "arch" | "cpus" | "ramMb" | "accelerator">): Promise<ImageIdentity>;
   /**
-   * Starts a machine from an image. The image's machine had the same processors, memory, root disk and accelerator; its
-   * guest finds disk, folder and vsock when it looks for new devices.
+   * Starts a machine from an image. The image's machine had the same processors, memory, root disk and
+   * accelerator; its guest finds disk, folder and vsock when it looks for new devices.
    *
    * @throws {SbxError} `vm.image_failed`: the image does not fit, or is damaged
    */
@@ -153,7 +158,10 @@ export function vsockPath(dir: string, port: number): string {
   return `${dir}/v_${port}`;
 }
 
-/** Arguments of unshare for a user who is not root: root of a user namespace with the user's subordinate ids (/etc/subuid). */
+/**
+ * Arguments of unshare for a user who is not root: root of a user namespace with the user's
+ * subordinate ids (/etc/subuid).
+ */
 export const AS_ROOT_OF_A_NAMESPACE = ["--map-root-user", "--map-auto", "--mount"];
 
 /** A folder of the host for a guest. */
@@ -171,7 +179,10 @@ interface LiveMount {
  */
 const SCRIPT = 'mount --rbind -- "$1" "$2" && shift 2 && exec setpriv --pdeathsig KILL -- "$@"';
 
-/** Arguments of unshare for a file server with a folder of the host. @param first commands of the shell before the mount */
+/**
+ * Arguments of unshare for a file server with a folder of the host.
+ * @param first commands of the shell before the mount
+ */
 export function liveArguments(
   { share, at }: Omit<LiveMount, "isWatched">,
   server: string[],

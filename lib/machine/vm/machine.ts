@@ -51,7 +51,10 @@ export class QemuMachine implements Machine {
   #monitor: Promise<Qmp> | undefined;
   /** stands still by an order, or for want of space */
   #isFrozen = false;
-  /** limits of its disk in `bytes` a second: of everything, and of writes while the host's disk is nearly full; 0: none */
+  /**
+   * limits of its disk in `bytes` a second: of everything, and of writes while the
+   * host's disk is nearly full; 0: none
+   */
   readonly #disk = { all: 0, writes: 0 };
 
   constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
@@ -87,7 +90,10 @@ export class QemuMachine implements Machine {
     });
   }
 
-  /** Fills the memory of a machine that waits for its state. @throws {Error} it cannot be read, or has another size */
+  /**
+   * Fills the memory of a machine that waits for its state.
+   * @throws {Error} it cannot be read, or has another size
+   */
   async fill(image: MachineImage): Promise<void> {
     await this.#memory.read(ramPath(image));
   }

@@ -21,12 +21,15 @@ const MAC_ALONE = {
   rosetta: "is part of macOS on Apple silicon",
   nested: "is given to single VMs on Macs alone; with KVM it is a setting of the host's kernel",
 };
-/** Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220 MB of a template in ten seconds. */
+/**
+ * Longest time for QEMU to take over memory and devices, in `ms`; a slow disk reads the 220
+ * MB of a template in ten seconds.
+ */
 const RESTORE_DEADLINE_MS = timeLimit(20_000);
 
 /**
- * A machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither needs
- * a kernel module or root on the host.
+ * A machine of QEMU. Separate programs serve its vsock and shared folder over vhost-user, so that neither
+ * needs a kernel module or root on the host.
  */
 export class Qemu implements Hypervisor {
   readonly name = "qemu";
@@ -121,7 +124,8 @@ function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: Ma
 const CPU_FIELDS = /^(vendor_id|cpu family|model|model name|stepping|flags|CPU \w+|Features)\s*:.*$/gm;
 
 /**
- * Identity of the machines that a host starts now: QEMU's program and KVM's kernel, the processor, and the command line.
+ * Identity of the machines that a host starts now: QEMU's program and KVM's kernel, the
+ * processor, and the command line.
  *
  * @throws {SbxError} `host.tools_missing`
  */

@@ -1,4 +1,7 @@
-/** Lines on the console of a guest whose vsock is no device that can be ejected, as a Mac's. Guest programs bundle this. */
+/**
+ * Lines on the console of a guest whose vsock is no device that can be ejected, as a
+ * Mac's. Guest programs bundle this.
+ */
 
 /** The guest has released its vsock, and waits for a message. */
 export const VSOCK_LEFT = "sbx: the vsock is free";

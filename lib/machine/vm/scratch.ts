@@ -1,7 +1,8 @@
 /**
- * Options of mkfs.ext4 for a guest's disk. Its tables and its journal are initialized lazily, so that it takes milliseconds and
- * hardly any space. Without a journal ext4 gives no inode out again for minutes after a deletion, and looks at each of those at
- * every creation: `rm -rf node_modules && npm ci` then makes files five times slower than the first time.
+ * Options of mkfs.ext4 for a guest's disk. Its tables and its journal are initialized lazily, so that it
+ * takes milliseconds and hardly any space. Without a journal ext4 gives no inode out again for minutes after
+ * a deletion, and looks at each of those at every creation: `rm -rf node_modules && npm ci` then makes files
+ * five times slower than the first time.
  */
 export const SCRATCH_OPTIONS: readonly string[] = [
   ...["-q", "-F", "-m", "0", "-J", "size=16"],
@@ -23,8 +24,9 @@ const EXT4_MAGIC = 0xef53;
 const EXT4_64BIT = 0x80;
 
 /**
- * Whether the file of a guest's disk is larger than the file system in it: the guest enlarges that while it boots, since the host
- * hands the file system of a guest to no program of its own. The guest's bytes decide only whether it is asked to.
+ * Whether the file of a guest's disk is larger than the file system in it: the guest enlarges that while
+ * it boots, since the host hands the file system of a guest to no program of its own. The guest's bytes
+ * decide only whether it is asked to.
  */
 export function isEnlarged(path: string): boolean {
   using file = Deno.openSync(path);
@@ -40,7 +42,10 @@ export function isEnlarged(path: string): boolean {
   return (high + view.getUint32(SUPERBLOCK.blocks, true) + 1) * blockSize <= file.statSync().size;
 }
 
-/** Makes the file of a guest's disk larger, sparsely; the guest's next boot uses it (see {@linkcode isEnlarged}). */
+/**
+ * Makes the file of a guest's disk larger, sparsely; the guest's next boot uses
+ * it (see {@linkcode isEnlarged}).
+ */
 export async function enlarge(path: string, gigabytes: number): Promise<void> {
   const { size } = await Deno.stat(path);
   if (size < gigabytes * 1024 ** 3) await Deno.truncate(path, gigabytes * 1024 ** 3);

@@ -91,8 +91,8 @@ export function lackOfSaveState(): string | undefined {
 }
 
 /**
- * Command that prints a program's version, as its user. QEMU's own virtiofsd does nothing without root: for other users it
- * runs in a user namespace, as it does for a VM.
+ * Command that prints a program's version, as its user. QEMU's own virtiofsd does nothing without root: for
+ * other users it runs in a user namespace, as it does for a VM.
  */
 export function versionCommand(program: string, uid = Deno.uid()): [program: string, args: string[]] {
   if (uid === 0 || !program.startsWith(LEGACY)) return [program, ["--version"]];
@@ -156,8 +156,8 @@ export interface UserHost {
 }
 
 /**
- * Checks that this user can share a workspace with a VM. For root there is nothing to check; the virtiofsd of any other
- * user runs in a user namespace, and needs uidmap and subordinate ids.
+ * Checks that this user can share a workspace with a VM. For root there is nothing to check; the virtiofsd of
+ * any other user runs in a user namespace, and needs uidmap and subordinate ids.
  *
  * @throws {SbxError} `host.tools_missing`, with the command that mends it
  */

@@ -1,4 +1,7 @@
-/** Machines of libsbxvm (ffi/SbxVM): Virtualization.framework on macOS; elsewhere a library for tests that boots QEMU. */
+/**
+ * Machines of libsbxvm (ffi/SbxVM): Virtualization.framework on macOS; elsewhere a
+ * library for tests that boots QEMU.
+ */
 import { type LibraryAbilities, type LibrarySpec, VmLibrary } from "../../../ffi/SbxVM/binding.ts";
 import { currentArch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -18,8 +21,9 @@ import { libraryError, VzMachine } from "./vz_machine.ts";
 const SOCKETS = { events: "events.sock", console: "console.sock" } as const;
 
 /**
- * Kernel parameters of a Mac's guests, for init (lib/publish/image/init.ts): their console is a virtio device, the framework starts a
- * guest again that restarts, the host has no mkfs.ext4, and the vsock stays where it is.
+ * Kernel parameters of a Mac's guests, for init (lib/publish/image/init.ts): their console is a
+ * virtio device, the framework starts a guest again that restarts, the host has no mkfs.ext4,
+ * and the vsock stays where it is.
  */
 const GUEST_PARAMETERS = ["sbx_hvc=1", "sbx_poweroff=1", "sbx_blank=1", "sbx_fixed=1"];
 

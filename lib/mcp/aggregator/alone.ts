@@ -1,4 +1,6 @@
-/** An aggregator started by hand: this process is its way to the network, and a child process does the work. */
+/**
+ * An aggregator started by hand: this process is its way to the network, and a child process does the work.
+ */
 import { ignore } from "../../base/error/mod.ts";
 import { say } from "../../base/log/mod.ts";
 import { type AggregatorDefinition, readDefinitions } from "../definition.ts";
@@ -62,17 +64,19 @@ function readRefresh(line: string): AggregatorDefinition[] | undefined {
   return readDefinitions((request.params as { servers?: unknown } | undefined)?.servers)?.definitions;
 }
 
-// Permissions of sbx-mcp-aggregator while it serves: its pipes and the connection to its parent, nothing else.
+// Permissions of sbx-mcp-aggregator while it serves: its pipes and the
+// connection to its parent, nothing else.
 
 /**
- * Permissions revoked before the first byte of input is read. HTTP goes over the connection to the parent, so it needs
- * no network. Deno restores a permission only by a prompt at a terminal. From source the module loader checks `read`;
- * in a compiled program it does not, one reason for {@linkcode confine}.
+ * Permissions revoked before the first byte of input is read. HTTP goes over the connection to the parent, so
+ * it needs no network. Deno restores a permission only by a prompt at a terminal. From source the module
+ * loader checks `read`; in a compiled program it does not, one reason for {@linkcode confine}.
  */
 export const REVOKED = ["net", "read", "write", "run", "env", "sys", "ffi", "import"] as const;
 
 /**
- * Revokes all permissions and installs a kernel filter: no code in this process can open a file or a socket any more.
+ * Revokes all permissions and installs a kernel filter: no code in this process can
+ * open a file or a socket any more.
  *
  * @returns false where the kernel has no such filter and only Deno's permissions apply
  */

@@ -63,7 +63,8 @@ const OLDER_TRANSPORT = [400, 404, 405, 406, 410, 415, 422, 501];
 /** The SDK's error when it gives up reopening a server's own stream. */
 const STREAM_GIVEN_UP = /^Maximum reconnection attempts/;
 /**
- * Output schemas are left to the caller of a tool: compiling them here would run code generated from untrusted input.
+ * Output schemas are left to the caller of a tool: compiling them here would run code
+ * generated from untrusted input.
  */
 const NO_VALIDATION: jsonSchemaValidator = {
   getValidator: <T>(): JsonSchemaValidator<T> => (data) => ({
@@ -266,7 +267,8 @@ export class ServerConnection {
   }
 }
 
-// MCP's stdio transport, over the private wire: the program itself runs in a VM, and is started by the parent.
+// MCP's stdio transport, over the private wire: the program itself runs in a
+// VM, and is started by the parent.
 
 class StdioTransport implements Transport {
   onclose?: () => void;

@@ -51,7 +51,10 @@ const TIMEOUT_OF_PEER = /^MCP error -32001: (?!Request timed out|Error|AbortErro
 
 export type Log = (line: string) => void;
 
-/** A log that servers cannot flood: a limited number of short, printable lines per minute; the rest is counted. */
+/**
+ * A log that servers cannot flood: a limited number of short, printable lines
+ * per minute; the rest is counted.
+ */
 export function boundedLog(write: Log, now: () => number = Date.now): Log {
   let minute = 0;
   let lines = 0;

@@ -30,7 +30,10 @@ export interface ServerContext {
 export class Server {
   readonly definition: AggregatorDefinition;
   readonly catalogue: ServerCatalogue;
-  /** settles after the first attempt to connect, also when it failed; for a program that starts slowly, before its end */
+  /**
+   * settles after the first attempt to connect, also when it failed; for a program
+   * that starts slowly, before its end
+   */
   readonly ready: Promise<void>;
   readonly #context: ServerContext;
   readonly #stale = new Set<ListKind>();
@@ -131,7 +134,10 @@ export class Server {
     await connection?.close();
   }
 
-  /** The first attempt. A program may have to be fetched: lists wait no longer for that than for a server over HTTP. */
+  /**
+   * The first attempt. A program may have to be fetched: lists wait no longer for
+   * that than for a server over HTTP.
+   */
   async #begin(): Promise<void> {
     const connected = this.#connect();
     if (!this.definition.stdio) return await connected;

@@ -42,8 +42,8 @@ interface Pipes {
 }
 
 /**
- * Serves until `shutdown` or the end of the input, then disconnects from every server. Requests that are pending then
- * are answered with an error, before `shutdown` is.
+ * Serves until `shutdown` or the end of the input, then disconnects from every server. Requests that are
+ * pending then are answered with an error, before `shutdown` is.
  */
 export async function serveAggregator({ input, output }: Pipes, options: ServiceOptions): Promise<void> {
   const { log, debug } = options;
@@ -172,7 +172,8 @@ export class Service {
   }
 
   /**
-   * Answers a request with a line, which is longer than one of the protocol only where the parent takes parts.
+   * Answers a request with a line, which is longer than one of the protocol
+   * only where the parent takes parts.
    *
    * @throws Error with the error of the answer as its message
    */

@@ -28,7 +28,10 @@ import type { PinStore } from "../pin/store.ts";
 
 /** Name of the aggregator's program. */
 const AGGREGATOR = "sbx-mcp-aggregator";
-/** First and longest pause in `ms` before a crashed aggregator is restarted; the pause doubles after each crash. */
+/**
+ * First and longest pause in `ms` before a crashed aggregator is restarted; the
+ * pause doubles after each crash.
+ */
 const RESTART_MIN_MS = 250;
 const RESTART_MAX_MS = 30_000;
 /** Uptime in `ms` after which the pause is reset to the shortest. */
@@ -36,8 +39,9 @@ const STABLE_MS = 60_000;
 const KINDS = allOf<EntryKind>()("tools", "resources", "prompts");
 
 /**
- * All external MCP servers of one VM. While the process is down, requests fail with `mcp.channel_closed` and it is
- * restarted; without the program, or without a server to connect to, catalogues are empty and calls fail.
+ * All external MCP servers of one VM. While the process is down, requests fail with
+ * `mcp.channel_closed` and it is restarted; without the program, or without a server to connect to,
+ * catalogues are empty and calls fail.
  */
 export class Aggregator {
   readonly #options: AggregatorOptions;
@@ -175,8 +179,8 @@ export class Aggregator {
   }
 
   /**
-   * Disconnects from all servers and connects to these; settles after the first attempt at each. Calls in progress
-   * fail. Pins are compared again, which releases tools approved meanwhile.
+   * Disconnects from all servers and connects to these; settles after the first attempt at each. Calls in
+   * progress fail. Pins are compared again, which releases tools approved meanwhile.
    */
   async refresh(definitions: AggregatorDefinition[]): Promise<void> {
     this.#definitions = definitions;
@@ -209,7 +213,10 @@ export class Aggregator {
     return () => this.#noticeWatchers.delete(noticed);
   }
 
-  /** Has requests of servers answered; without an answerer they are refused. @returns a function that ends it */
+  /**
+   * Has requests of servers answered; without an answerer they are refused.
+   * @returns a function that ends it
+   */
   answerRequests(answerer: RequestAnswerer): () => void {
     this.#answerer = answerer;
     return () => this.#answerer = refuseRequest;
@@ -318,7 +325,10 @@ async function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefined
   }
 }
 
-/** Error of a call to a tool that no server lists; with the reason, where its server cannot be asked for its tools. */
+/**
+ * Error of a call to a tool that no server lists; with the reason, where its server
+ * cannot be asked for its tools.
+ */
 function unknownTool(name: string, statuses: readonly ServerStatus[]): SbxError {
   const problem = statuses.find((status) => status.name === splitName(name)?.server)?.last_error;
   const reason = problem === undefined ? "" : `: ${foreignText(problem)}`;
@@ -445,8 +455,8 @@ class Lists {
   }
 
   /**
-   * Computes the pins here instead of trusting the aggregator, which talks to untrusted servers. Rejects when the list
-   * cannot be compared with the approved pins.
+   * Computes the pins here instead of trusting the aggregator, which talks to untrusted servers. Rejects when
+   * the list cannot be compared with the approved pins.
    */
   async #checkPins(list: ToolEntry[]): Promise<ToolList> {
     const servers = new Map<string, ToolEntry[]>();

@@ -47,8 +47,8 @@ export class AggregatorProcess {
   #closed = false;
 
   /**
-   * @throws {SbxError} `mcp.failed` when it cannot be started; `mcp.too_large` when the definitions do not fit on a
-   * line
+   * @throws {SbxError} `mcp.failed` when it cannot be started; `mcp.too_large` when the
+   * definitions do not fit on a line
    */
   constructor(
     { command, definitions, dir, resolve, logins, startStdio, onChanged, onNotice, onRequest, log }:
@@ -173,7 +173,9 @@ export class AggregatorProcess {
   }
 }
 
-/** A pipe with `read`. One buffer is passed back and forth; a default reader allocates one for every piece. */
+/**
+ * A pipe with `read`. One buffer is passed back and forth; a default reader allocates one for every piece.
+ */
 class PipeSource {
   readonly #reader: ReadableStreamBYOBReader;
   #buffer = new ArrayBuffer(64 * 1024);

@@ -18,7 +18,8 @@ export interface SpawnedAggregator {
 }
 
 /**
- * Starts a program with the path of the private wire's socket. The socket accepts one connection and is then removed.
+ * Starts a program with the path of the private wire's socket. The socket accepts one
+ * connection and is then removed.
  *
  * @param dir folder accessible to this user only
  * @param stdout `inherit` passes the answers on unread

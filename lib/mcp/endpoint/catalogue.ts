@@ -53,9 +53,9 @@ export interface CallOptions {
 }
 
 /**
- * All MCP servers behind one interface. Every method may throw an `SbxError`: a code that ends in `not_found` or
- * `invalid` is an error of the guest, `blocked` or `held` a refusal, `timeout` a timeout; any other is a failure of the
- * aggregator.
+ * All MCP servers behind one interface. Every method may throw an `SbxError`: a code that ends in
+ * `not_found` or `invalid` is an error of the guest, `blocked` or `held` a refusal, `timeout` a timeout; any
+ * other is a failure of the aggregator.
  */
 export interface Catalogue {
   listTools(options: CallOptions): Promise<ToolEntry[]>;

@@ -73,7 +73,10 @@ export class GuestConnection {
     this.#questions = new GuestRequests(this.#out);
   }
 
-  /** Serves until the guest closes it. Requests in progress are cancelled then; after `End` they are answered first. */
+  /**
+   * Serves until the guest closes it. Requests in progress are cancelled then; after
+   * `End` they are answered first.
+   */
   async run(): Promise<void> {
     try {
       const name = helloName(await this.#channel.next());
@@ -140,7 +143,10 @@ export class GuestConnection {
     }
   }
 
-  /** Answers the requests in progress, then sends `End`. The guest closes: a vsock may lose data that is in transit. */
+  /**
+   * Answers the requests in progress, then sends `End`. The guest closes: a vsock
+   * may lose data that is in transit.
+   */
   async #drain(): Promise<void> {
     await Promise.all([...this.#requests.values()].map(({ answered }) => answered));
     await this.#out.post({ t: "End" });
@@ -159,7 +165,9 @@ export class GuestConnection {
     await this.#out.post(errorAnswer(error)).catch(ignore("the guest has disconnected"));
   }
 
-  /** Handles one message. Waits until an error answer is sent: a guest that does not read is not read from. */
+  /**
+   * Handles one message. Waits until an error answer is sent: a guest that does not read is not read from.
+   */
   async #handle(frame: unknown): Promise<void> {
     try {
       const message = readMessage(frame);
@@ -282,7 +290,10 @@ export class GuestConnection {
     this.#shared.gate.refuse(draft, { id: "guard-malformed-mcp", reason });
   }
 
-  /** Answers the methods that concern this connection only, without policy. @returns `undefined` for all others */
+  /**
+   * Answers the methods that concern this connection only, without policy.
+   * @returns `undefined` for all others
+   */
   #answerLocally(method: string, params: Params): Params | undefined {
     if (!this.#started && !METHODS_BEFORE_INITIALIZE.has(method)) {
       throw new RpcError(RPC.invalid, `${method.slice(0, 100)} was sent before initialize`);

@@ -59,7 +59,8 @@ export class McpEndpoint {
   }
 
   /**
-   * Serves one connection of the guest until it ends. Never rejects: a malformed frame ends its own connection only.
+   * Serves one connection of the guest until it ends. Never rejects: a malformed
+   * frame ends its own connection only.
    *
    * @param channel frames of at most `MCP_FRAME_LIMIT`; the first is `Hello{process_name}`
    */
@@ -78,7 +79,10 @@ export class McpEndpoint {
   }
 }
 
-/** Passes what servers say without being asked on to the guest: log messages through policy, updates as they are. */
+/**
+ * Passes what servers say without being asked on to the guest: log messages
+ * through policy, updates as they are.
+ */
 class ServerNotices {
   readonly #gate: Gate;
   readonly #connections: Iterable<GuestConnection>;
@@ -121,7 +125,8 @@ class ServerNotices {
   }
 }
 
-// Requests of servers: policy decides, a person is asked, and the guest's client or the form's defaults answer.
+// Requests of servers: policy decides, a person is asked, and the guest's client
+// or the form's defaults answer.
 
 /** The answer of a person who does not want to. */
 const DECLINED = { action: "decline" };

@@ -47,12 +47,16 @@ export function responseOf(result: Record<string, unknown>): McpResponse {
   return { is_error: isError === true, content: [...list, ...structured] as Content[] };
 }
 
-/** Response object of a list: the names sent to the guest, as objects so that rules read all content alike. */
+/**
+ * Response object of a list: the names sent to the guest, as objects so that rules read all content alike.
+ */
 export function listResponse(names: string[]): McpResponse {
   return { is_error: false, content: names.map((name) => ({ name })) };
 }
 
-/** Response as stored in the ledger: long texts are cut, images, audio and other bytes replaced by their size. */
+/**
+ * Response as stored in the ledger: long texts are cut, images, audio and other bytes replaced by their size.
+ */
 export function keptOf({ is_error, content }: McpResponse): McpResponse {
   const items = content.slice(0, KEPT_ITEMS_MAX).map((item) => shorten(item, 0)) as Content[];
   const omitted = content.length - items.length;

@@ -17,7 +17,10 @@ export const WRITE_TIMEOUT_MS = timeLimit(60_000);
 export const CONNECTIONS_MAX = 64;
 /** Concurrent requests per guest; bounds the memory of answers to as many frames. */
 export const IN_FLIGHT_MAX = 64;
-/** Results on their way to a guest that have more than `LARGE_CHARS` characters; bounds the memory of long ones. */
+/**
+ * Results on their way to a guest that have more than `LARGE_CHARS` characters;
+ * bounds the memory of long ones.
+ */
 export const LARGE_RESULTS_MAX = 16;
 export const LARGE_CHARS = 512 * 1024;
 /** Frames that wait for the guest before notifications are dropped. */

@@ -28,7 +28,8 @@ export class LocalServer implements ToolServer {
   readonly #tools: Map<string, LocalTool>;
 
   /**
-   * @param send sends HTTP requests as the guest does, with its policy and events; without it there is no `fetch_http`
+   * @param send sends HTTP requests as the guest does, with its policy and events;
+   * without it there is no `fetch_http`
    * @param ask asks a person for access; without it there is no `request_access`
    * @param tools of other parts of the session
    */
@@ -129,8 +130,8 @@ function echo({ text }: Record<string, unknown>): unknown {
 }
 
 /**
- * Sends one HTTP request as the guest would: with its own event, subject to policy, with credentials added at the
- * boundary. A refusal is an `SbxError`, or a 403 with the decision record.
+ * Sends one HTTP request as the guest would: with its own event, subject to policy, with credentials added at
+ * the boundary. A refusal is an `SbxError`, or a 403 with the decision record.
  */
 export type Send = (request: Request) => Promise<Response>;
 

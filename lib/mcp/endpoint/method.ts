@@ -274,7 +274,8 @@ const encoder = new TextEncoder();
 const scratch = new Uint8Array(PAGE_BYTES);
 
 /**
- * Returns the page at `cursor`. A list that changes between two pages is announced, and listed again from its start.
+ * Returns the page at `cursor`. A list that changes between two pages is announced,
+ * and listed again from its start.
  *
  * @param kind list that the cursor has to belong to
  * @param itemOf converts an entry for the guest; called for entries of the page only

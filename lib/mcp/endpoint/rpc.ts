@@ -201,7 +201,8 @@ export function helloName(frame: unknown): string | undefined {
 }
 
 /**
- * Tests whether a frame is `End`: the guest sends no more requests but waits for answers. A half-closed vsock may lose data.
+ * Tests whether a frame is `End`: the guest sends no more requests but waits for answers. A
+ * half-closed vsock may lose data.
  */
 export function isEnd(frame: unknown): boolean {
   return isObject(frame) && frame.t === "End";

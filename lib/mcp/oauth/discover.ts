@@ -88,7 +88,9 @@ export async function discover(server: URL, fetch: LoginFetch): Promise<Discover
   };
 }
 
-/** Asks the server for its demand, as a client without a token: some show it only after the session has begun. */
+/**
+ * Asks the server for its demand, as a client without a token: some show it only after the session has begun.
+ */
 async function probe(server: URL): Promise<Challenge & { isAsked: boolean }> {
   const fetch = loginFetch(server, { headOnly: true });
   const post = (method: string, params: unknown, session?: string | null) =>
@@ -142,7 +144,9 @@ async function protectedResource(
   }
 }
 
-/** Checks the metadata of an authorization server: whose it is (RFC 8414, section 3.3), its endpoints, PKCE. */
+/**
+ * Checks the metadata of an authorization server: whose it is (RFC 8414, section 3.3), its endpoints, PKCE.
+ */
 function checkMetadata(metadata: AuthorizationServerMetadata, issuer: string, server: URL): void {
   const { host } = new URL(issuer);
   if (URL.parse(metadata.issuer)?.href !== new URL(issuer).href) {

@@ -1,4 +1,7 @@
-/** Requests to addresses that an MCP server or its authorization server names, both of which may lie; failures of a login. */
+/**
+ * Requests to addresses that an MCP server or its authorization server names, both of
+ * which may lie; failures of a login.
+ */
 import { isPrivateHost } from "../../base/address/mod.ts";
 import { readAnswer } from "../../base/json/mod.ts";
 import { isLoopbackHost } from "../../base/url/mod.ts";
@@ -12,8 +15,8 @@ const LIMITS = { bytes: OAUTH_BYTES_MAX, depth: OAUTH_DEPTH_MAX };
 export type LoginFetch = (url: string | URL, init?: RequestInit) => Promise<Response>;
 
 /**
- * Checks an address before anything is sent to it: https, and for a server on this machine also plain http on this
- * machine. Only a server with a private address can name private addresses.
+ * Checks an address before anything is sent to it: https, and for a server on this machine also plain http on
+ * this machine. Only a server with a private address can name private addresses.
  *
  * @param what name of the address, for the error
  * @param server URL of the MCP server
@@ -33,7 +36,8 @@ export function checkTarget(text: string | URL, what: string, server: URL): URL 
 }
 
 /**
- * Makes the `fetch` of a login: checked addresses, one time limit a request, small answers that are read whole.
+ * Makes the `fetch` of a login: checked addresses, one time limit a request,
+ * small answers that are read whole.
  *
  * @param options.headOnly answers without their bodies, which may be streams
  */

@@ -24,7 +24,9 @@ import { RedirectListener } from "../../base/loopback/mod.ts";
 export interface LoginRequest {
   /** of the MCP server */
   url: URL;
-  /** client that was registered by hand: its id, the ref of its secret, and the secret for a token endpoint */
+  /**
+   * client that was registered by hand: its id, the ref of its secret, and the secret for a token endpoint
+   */
   client?: { id: string; ref?: string; secret?(endpoint: URL): Promise<string | undefined> };
   /** scopes besides the ones that the server asks for */
   scope?: string;
@@ -36,7 +38,10 @@ export interface LoginRequest {
 
 /** A login that waits for a person. */
 export interface WaitingLogin {
-  /** to be opened in a browser; as good as a password until the login ends, so it goes into no argument and no log */
+  /**
+   * to be opened in a browser; as good as a password until the login ends, so it
+   * goes into no argument and no log
+   */
   url: string;
   issuer: string;
   scope?: string;

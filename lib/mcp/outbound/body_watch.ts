@@ -15,7 +15,10 @@ export class AnswerWatch implements BodyWatch {
   #bytes = 0;
   #isResumable = false;
 
-  /** @param onEnd called at the end of the body; the answer of a resumable response may follow on another stream */
+  /**
+   * @param onEnd called at the end of the body; the answer of a resumable
+   * response may follow on another stream
+   */
   constructor(onEnd: (reason: string, isResumable: boolean) => void) {
     this.#onEnd = onEnd;
   }

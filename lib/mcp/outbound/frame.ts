@@ -92,8 +92,8 @@ export class FrameWire {
   }
 
   /**
-   * Passes every frame to `handle` as it arrives. Ends with the connection, at the first malformed frame, and when
-   * `handle` returns false: nothing after it can be trusted.
+   * Passes every frame to `handle` as it arrives. Ends with the connection, at the first malformed frame, and
+   * when `handle` returns false: nothing after it can be trusted.
    *
    * @param handle receives a payload that is valid only until it returns
    */

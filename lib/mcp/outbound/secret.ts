@@ -11,8 +11,8 @@ const ENVELOPE_LEVELS = 2;
 const BASE64 = /^[A-Za-z0-9+/_\s-]{16,}={0,2}\s*$/;
 
 /**
- * Replaces the secrets sent to servers in what any server says. Searches parsed values, because JSON has many spellings
- * of one text.
+ * Replaces the secrets sent to servers in what any server says. Searches parsed values, because JSON
+ * has many spellings of one text.
  */
 export class SecretFilter {
   /** pairs of ref and secret; a renewed credential has several secrets */

@@ -1,4 +1,6 @@
-/** The host's end of the private wire: the aggregator's only way to the network, where credentials are added. */
+/**
+ * The host's end of the private wire: the aggregator's only way to the network, where credentials are added.
+ */
 import type { AggregatorDefinition } from "../definition.ts";
 import type { EntryKind, Progress, RequestAnswerer, ServerNotice, ServerRequest } from "../schema.ts";
 import {
@@ -91,8 +93,8 @@ export class OutboundServer {
   }
 
   /**
-   * Allows these servers; the previous ones stay allowed until {@linkcode settle}, so that their sessions can be
-   * closed.
+   * Allows these servers; the previous ones stay allowed until {@linkcode settle}, so
+   * that their sessions can be closed.
    */
   allow(definitions: AggregatorDefinition[]): void {
     this.#previousServers = this.#servers;
@@ -112,7 +114,10 @@ export class OutboundServer {
     this.#wire?.send(FrameKind.Abort, id);
   }
 
-  /** Settles when every frame that the aggregator has sent so far is handled: its pipe and this wire share no order. */
+  /**
+   * Settles when every frame that the aggregator has sent so far is handled: its
+   * pipe and this wire share no order.
+   */
   sync(): Promise<void> {
     const wire = this.#wire;
     if (!wire) return Promise.resolve();

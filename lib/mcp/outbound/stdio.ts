@@ -1,4 +1,7 @@
-/** Programs of stdio servers, which run in VMs: the aggregator reads the output of each, and writes lines to its input. */
+/**
+ * Programs of stdio servers, which run in VMs: the aggregator reads the output of each,
+ * and writes lines to its input.
+ */
 import { ANSWER_BYTES_MAX, PerMinute, PROGRAM_STARTS_PER_MINUTE } from "../limit.ts";
 import { readLines } from "../protocol.ts";
 import { OutboundRefusal } from "./frame.ts";
@@ -14,10 +17,15 @@ export interface StdioProgram {
   close(): void;
 }
 
-/** Starts the program of a server, and waits for the VM that it runs in. @throws Error with a message that may be shown */
+/**
+ * Starts the program of a server, and waits for the VM that it runs in.
+ * @throws Error with a message that may be shown
+ */
 export type StdioStarter = (server: string, signal: AbortSignal) => Promise<StdioProgram>;
 
-/** URL of every stdio server: GET starts its program and reads its output, POST writes a line to its input. */
+/**
+ * URL of every stdio server: GET starts its program and reads its output, POST writes a line to its input.
+ */
 export const STDIO_URL = "stdio:";
 /** Media type of a program's output: lines of JSON. */
 export const STDIO_TYPE = "application/x-ndjson";

@@ -1,4 +1,7 @@
-/** The aggregator's requests to servers, checked because it runs code that talks to untrusted servers; credentials are added. */
+/**
+ * The aggregator's requests to servers, checked because it runs code that talks to untrusted
+ * servers; credentials are added.
+ */
 import { VERSION } from "../../base/version/mod.ts";
 import { type AggregatorDefinition, isServed } from "../definition.ts";
 import { OutboundRefusal, type RequestHead } from "./frame.ts";
@@ -51,8 +54,8 @@ export function readRequest(
 }
 
 /**
- * Finds the server of a request: scheme, host and port have to match one of `candidates` exactly, or the whole URL that
- * of a stdio server.
+ * Finds the server of a request: scheme, host and port have to match one of `candidates` exactly, or the
+ * whole URL that of a stdio server.
  *
  * @param candidates definitions of the server's name, `undefined` where it has no definition
  * @returns the reason as text when the request is not allowed
@@ -105,8 +108,9 @@ export function failureText(error: unknown): string {
 // Credentials, named by the definition or from a login.
 
 /**
- * Resolves a credential reference to its secret for one URL; `undefined` when the reference is unknown or not valid for
- * this host. `rejected` is true after the server answered 401, so that an expired token can be renewed.
+ * Resolves a credential reference to its secret for one URL; `undefined` when the reference is
+ * unknown or not valid for this host. `rejected` is true after the server answered 401, so that
+ * an expired token can be renewed.
  */
 export type CredentialResolver = (ref: string, url: URL, rejected: boolean) => Promise<string | undefined>;
 

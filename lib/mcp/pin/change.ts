@@ -90,8 +90,8 @@ export function definitionDiff(
 }
 
 /**
- * Renders parts as git's word diff: `[-removed-]` and `{+added+}`. Marks that a server wrote into its texts get a backslash,
- * or new text could pass for removed.
+ * Renders parts as git's word diff: `[-removed-]` and `{+added+}`. Marks that a server wrote into its texts
+ * get a backslash, or new text could pass for removed.
  */
 export function renderDiff(parts: DiffPart[]): string {
   return parts.map(({ op, text }) => {

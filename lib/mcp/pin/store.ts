@@ -23,8 +23,8 @@ export interface PinCheck {
 }
 
 /**
- * The pins of one profile, shared by all processes that run it. A tool is pinned when it is first seen; a later change
- * is held back until it is approved.
+ * The pins of one profile, shared by all processes that run it. A tool is pinned when it is first seen; a
+ * later change is held back until it is approved.
  */
 export class PinStore {
   readonly #path: string;
@@ -59,8 +59,8 @@ export class PinStore {
    * Approves the latest definition of a tool.
    *
    * @param shown hash of the definition that the person read
-   * @throws {SbxError} `mcp.pin.not_found`: the tool has no change that waits for approval; `mcp.pin.changed`: it has
-   * changed once more
+   * @throws {SbxError} `mcp.pin.not_found`: the tool has no change that waits for approval;
+   * `mcp.pin.changed`: it has changed once more
    */
   approve(server: string, tool: string, shown: string): Promise<PinChange> {
     return updatePins(this.#path, (file) => {
@@ -212,7 +212,10 @@ function unreadable(path: string, cause?: unknown): SbxError {
 /** Similarity at which a new tool counts as a renamed one that disappeared. */
 const NEAR_EQUAL = 0.8;
 
-/** Tests whether two tools differ in little but their names. Compares the words of descriptions and schemas (Dice). */
+/**
+ * Tests whether two tools differ in little but their names. Compares the words of
+ * descriptions and schemas (Dice).
+ */
 function isRenamed(before: ToolDefinition, after: ToolDefinition): boolean {
   const schemas = similarity(
     words(canonicalJson(before.input_schema)),

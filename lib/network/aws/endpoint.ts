@@ -3,8 +3,8 @@ import { memoize } from "../../base/memo/mod.ts";
 import ENDPOINTS_JSON from "./endpoints.json" with { type: "json" };
 
 /**
- * Names by which services sign where they differ from the last label of their hosts, by the labels before the region;
- * `*.` stands for any more labels. Of botocore's service models.
+ * Names by which services sign where they differ from the last label of their hosts, by the labels before the
+ * region; `*.` stands for any more labels. Of botocore's service models.
  */
 const SIGNING_NAMES: Record<string, readonly string[]> = ENDPOINTS_JSON;
 
@@ -56,8 +56,8 @@ export function isRegionOf(host: string, endpoint: AwsEndpoint, region: string):
 }
 
 /**
- * Takes the region out of labels: the last one, or the one before the service of `es` and `queue`. In front of S3 stands
- * a bucket, which anyone may name as a region.
+ * Takes the region out of labels: the last one, or the one before the service of `es` and `queue`. In front
+ * of S3 stands a bucket, which anyone may name as a region.
  */
 function takeRegion(labels: string[]): string | undefined {
   const places = [labels.length - 1, ...(S3.test(labels.at(-1) ?? "") ? [] : [labels.length - 2])];
@@ -74,7 +74,8 @@ function s3Endpoint(
   const own = REGION.test(variant) ? variant : undefined;
   const kind = variant.replace(/-fips$/, "");
   const service = express ? "s3express" : ["outposts", "object-lambda"].includes(kind) ? `s3-${kind}` : "s3";
-  // Access points of several regions, and nothing else: https://ALIAS.mrap.accesspoint.s3-global.amazonaws.com.
+  // Access points of several regions, and nothing else:
+  // https://ALIAS.mrap.accesspoint.s3-global.amazonaws.com.
   if (kind === "global") {
     const isPoint = before.length > 2 && before.slice(-2).join(".") === "mrap.accesspoint";
     return isPoint ? { services: ["s3"], bucket: before.slice(0, -1).join(".") } : undefined;

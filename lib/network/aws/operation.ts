@@ -22,7 +22,10 @@ export interface AwsReading {
   fault?: string;
 }
 
-/** Operations of S3 by what they are on, method and the parameters that select them. Of botocore's model of S3. */
+/**
+ * Operations of S3 by what they are on, method and the parameters that select
+ * them. Of botocore's model of S3.
+ */
 const S3_OPERATIONS: Record<string, Record<string, string>> = S3_JSON.operations;
 /** Operations that a header makes of others. */
 const S3_COPIES: Record<string, string> = S3_JSON.copies;
@@ -128,7 +131,10 @@ function readS3(
   return { ...place, ...source, name: S3_COPIES[name] };
 }
 
-/** Reads `/bucket/key?versionId=…` or the ARN of an access point, escaped in part or whole; `undefined` for others. */
+/**
+ * Reads `/bucket/key?versionId=…` or the ARN of an access point, escaped in part or
+ * whole; `undefined` for others.
+ */
 function readSource(text: string): Pick<Operation, "source_bucket" | "source_key"> | undefined {
   const [escaped, version, ...more] = text.split("?");
   // A plus sign is a space to some servers.
@@ -179,7 +185,9 @@ const BEDROCK: Record<string, string> = {
   "converse-stream": "ConverseStream",
 };
 
-/** Services whose paths stand for operations: Bedrock's calls of models are known, the others have no action. */
+/**
+ * Services whose paths stand for operations: Bedrock's calls of models are known, the others have no action.
+ */
 function restOperation(service: string, method: string, path: string): Operation {
   const [, last = ""] = /^\/model\/[^/]+\/([a-z-]+)$/.exec(path) ?? [];
   const isCall = service === "bedrock" && method === "POST" && Object.hasOwn(BEDROCK, last);

@@ -1,4 +1,7 @@
-/** A guest's access to a database, whatever its protocol: the decision on its connection, and the use of the credential. */
+/**
+ * A guest's access to a database, whatever its protocol: the decision on its connection,
+ * and the use of the credential.
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Decision, Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -44,7 +47,8 @@ export class DatabaseAccess {
   }
 
   /**
-   * The account for the user and database that a client names: one of this user before one for any, and then one of this database.
+   * The account for the user and database that a client names: one of this user before one for any,
+   * and then one of this database.
    *
    * @param name empty: the client names none yet
    * @throws {ConnectionEnd} no credential fits
@@ -76,7 +80,10 @@ export class DatabaseAccess {
     );
   }
 
-  /** Decides on the connection; a client that goes away ends the wait for a person, and one that gives up soon is answered before. */
+  /**
+   * Decides on the connection; a client that goes away ends the wait for a person, and one that
+   * gives up soon is answered before.
+   */
   async decide(client: BufferedConnection): Promise<Passage> {
     const gone = new AbortController();
     client.deadline.off();

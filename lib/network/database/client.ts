@@ -3,7 +3,10 @@ import type { BufferedConnection } from "../connection.ts";
 import type { Flow, Requester } from "../exchange/request.ts";
 import type { DatabaseAccount } from "../interface/mod.ts";
 
-/** Begins TLS with a client that asks for it. @returns the decrypted connection; `undefined` when the handshake fails */
+/**
+ * Begins TLS with a client that asks for it.
+ * @returns the decrypted connection; `undefined` when the handshake fails
+ */
 export type AcceptTls = (client: BufferedConnection) => Promise<BufferedConnection | undefined>;
 
 /** A guest's connection to a database. */

@@ -1,6 +1,6 @@
 /**
- * Commands of a guest at a MySQL server, after the login. One is answered before the next is read; each statement is decided
- * on before it is sent, and a refused one is answered as the server would.
+ * Commands of a guest at a MySQL server, after the login. One is answered before the next is read; each
+ * statement is decided on before it is sent, and a refused one is answered as the server would.
  */
 import mysql from "./mysql.json" with { type: "json" };
 import { ignore } from "../../base/error/mod.ts";
@@ -234,7 +234,10 @@ export class MysqlRelay {
     this.#answers.sequence = 0;
   }
 
-  /** A text of SQL. Where the encoding is not sure, bytes beyond ASCII may be other characters, and hide quotes. */
+  /**
+   * A text of SQL. Where the encoding is not sure, bytes beyond ASCII may be
+   * other characters, and hide quotes.
+   */
   #read(bytes: Uint8Array): Reading {
     const escapes = (this.#answers.status & STATUS.NO_BACKSLASH_ESCAPES) === 0;
     const reading = readSql(new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes), "mysql", escapes);
@@ -261,8 +264,8 @@ export class MysqlRelay {
   }
 
   /**
-   * Reads the name in a choice of a database as the server does. Another database than the credential's is refused, and one that
-   * cannot be read.
+   * Reads the name in a choice of a database as the server does. Another database than the credential's is
+   * refused, and one that cannot be read.
    *
    * @returns `undefined` after a refusal
    */

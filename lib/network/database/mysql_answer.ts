@@ -1,4 +1,7 @@
-/** Answers of a MySQL server to one command: they pass unchanged, and are read as far as their end can be seen. */
+/**
+ * Answers of a MySQL server to one command: they pass unchanged, and are read
+ * as far as their end can be seen.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";

@@ -77,7 +77,10 @@ export function readGreeting(body: Uint8Array): Greeting {
   };
 }
 
-/** The greeting for a guest: the server's, but for what sbx does not follow and for the login, which is the host's. */
+/**
+ * The greeting for a guest: the server's, but for what sbx does not follow and for
+ * the login, which is the host's.
+ */
 export function guestGreeting(greeting: Greeting): Uint8Array<ArrayBuffer> {
   const capabilities = greeting.capabilities & FOLLOWED | CAPABILITY.SSL;
   // Random bytes of its own: the guest's answer to the server's would be of use at the server.
@@ -201,7 +204,8 @@ export function loginCapabilities(client: ClientLogin, greeting: Greeting, isSec
  *
  * @param sequence of the next packet
  * @returns the body of the server's OK
- * @throws {ServerRefusal}, {SbxError} `upstream.failed`: the server wants the password in a way that is not safe
+ * @throws {ServerRefusal}, {SbxError} `upstream.failed`: the server wants the
+ * password in a way that is not safe
  */
 export async function loginAtMysql(
   server: BufferedConnection,

@@ -1,6 +1,6 @@
 /**
- * Names of databases as a MySQL server compares them: where it takes PROD for prod (`lower_case_table_names`), rules and
- * credentials have to do the same.
+ * Names of databases as a MySQL server compares them: where it takes PROD for prod
+ * (`lower_case_table_names`), rules and credentials have to do the same.
  */
 import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
@@ -17,7 +17,8 @@ const EXACT = "0";
 export type NameReading = (name: string) => string | undefined;
 
 /**
- * Asks a server that has just accepted a login how it compares names. One that does not answer gets names in lower case alone.
+ * Asks a server that has just accepted a login how it compares names. One that does not answer
+ * gets names in lower case alone.
  *
  * @param hasNoEof the server ends results by an OK in place of EOF
  */

@@ -1,4 +1,7 @@
-/** Packets of the protocol of MySQL and MariaDB: their frames, numbers and texts, and the ones that the host writes itself. */
+/**
+ * Packets of the protocol of MySQL and MariaDB: their frames, numbers and texts, and the
+ * ones that the host writes itself.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
@@ -23,7 +26,8 @@ export const CAPABILITY = {
 } as const;
 
 /**
- * What sbx can follow: no compression, no files of the client, no parameters in front of a statement, no second factor.
+ * What sbx can follow: no compression, no files of the client, no parameters in front of
+ * a statement, no second factor.
  */
 export const FOLLOWED = [
   0, // LONG_PASSWORD, or of MariaDB: no extended capabilities

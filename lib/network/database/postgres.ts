@@ -1,6 +1,7 @@
 /**
- * One connection of a guest to a PostgreSQL server, logged in by the host. Messages pass unchanged in both directions; each
- * statement is decided on before it is sent, and a refused one is answered as the server would.
+ * One connection of a guest to a PostgreSQL server, logged in by the host. Messages pass
+ * unchanged in both directions; each statement is decided on before it is sent, and a refused one
+ * is answered as the server would.
  */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { ignore } from "../../base/error/mod.ts";
@@ -90,7 +91,8 @@ export class PostgresRelay {
       this.#over = true;
     };
     const fromServer = this.#readServer().then(() => end(), end);
-    // The server ends its side when the client has; one that a fault of the client ended has nothing more to say.
+    // The server ends its side when the client has; one that a fault of the client
+    // ended has nothing more to say.
     const fromClient = this.#readClient().then(() => server.closeWrite(), end);
     try {
       await Promise.race([fromServer, fromClient.then(() => failure === undefined ? fromServer : undefined)]);

@@ -1,4 +1,7 @@
-/** The beginning of a guest's connection to a PostgreSQL server: its first messages, the decision, and both logins. */
+/**
+ * The beginning of a guest's connection to a PostgreSQL server: its first messages,
+ * the decision, and both logins.
+ */
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { type Decision, guestLine, type Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -182,7 +185,9 @@ export class PostgresConnection {
     return this.#context.pool.connect(destination, tls === "off" ? undefined : beginPostgresTls);
   }
 
-  /** Passes a CancelRequest on, if it names a connection of this VM to this server. Its client gets no answer. */
+  /**
+   * Passes a CancelRequest on, if it names a connection of this VM to this server. Its client gets no answer.
+   */
   async #cancel({ bytes }: StartupPacket): Promise<void> {
     const { host, flow } = this.#client;
     const cancel = this.#cancels.get(`${host}:${flow.port} ${bytes.subarray(8).toHex()}`);

@@ -54,7 +54,8 @@ export class LoginRefused extends Error {
  *
  * @param startup the StartupMessage
  * @returns messages for the client, from before the login was accepted
- * @throws {LoginRefused}, {SbxError} `upstream.failed`: the server wants the password in a way that is not safe
+ * @throws {LoginRefused}, {SbxError} `upstream.failed`: the server wants the
+ * password in a way that is not safe
  */
 export async function loginAtPostgres(
   server: BufferedConnection,

@@ -27,8 +27,8 @@ interface Named {
 }
 
 /**
- * Follows the names as the server does, which does not run all that it gets: it skips everything after an error, and
- * refuses a name that is taken.
+ * Follows the names as the server does, which does not run all that it gets: it skips everything after an
+ * error, and refuses a name that is taken.
  */
 export class PreparedNames {
   readonly #statements = new Map<string, Named>();
@@ -94,7 +94,10 @@ export class PreparedNames {
     this.#portals.delete(name);
   }
 
-  /** Portals end with their transaction; a client may have sent the Bind of a later one already. @param later turns without their end */
+  /**
+   * Portals end with their transaction; a client may have sent the Bind of a later one already.
+   * @param later turns without their end
+   */
   endTransaction(later: readonly object[]): void {
     if (this.#portals.size === 0) return;
     const open = new Set(later);

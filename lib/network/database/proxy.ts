@@ -1,6 +1,6 @@
 /**
- * Databases of a guest to which the host logs in (docs/design/contracts/05-policy.md §5, "Databases"): a connection to the
- * host and port of a credential that the VM may use.
+ * Databases of a guest to which the host logs in (docs/design/contracts/05-policy.md §5, "Databases"): a
+ * connection to the host and port of a credential that the VM may use.
  */
 import type { Decision } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";

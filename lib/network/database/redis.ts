@@ -1,6 +1,6 @@
 /**
- * One connection of a guest to a Redis server, logged in by the host. Commands pass unchanged, but for the ones that log in;
- * each is decided on before it is sent.
+ * One connection of a guest to a Redis server, logged in by the host. Commands pass unchanged, but for the
+ * ones that log in; each is decided on before it is sent.
  */
 import { asSbxError, ignore } from "../../base/error/mod.ts";
 import { type Decision, guestLine, type Passage } from "../../policy/mod.ts";
@@ -39,7 +39,10 @@ export class RedisConnection {
   readonly #client: DatabaseClient;
   readonly #access: DatabaseAccess;
   #connection: BufferedConnection;
-  /** refusals by the command that took the place of the refused one: the server's error is their place among the answers */
+  /**
+   * refusals by the command that took the place of the refused one: the server's error
+   * is their place among the answers
+   */
   readonly #refusals = new Map<string, string>();
   #ended?: ConnectionEnd;
   #database = "0";
@@ -180,8 +183,9 @@ export class RedisConnection {
   }
 
   /**
-   * The credential of the user that a first command names; without a name, the one whose ref is the password, of the server's
-   * default user, or the latest. Clients that are given a password alone say `default` for themselves.
+   * The credential of the user that a first command names; without a name, the one whose ref is
+   * the password, of the server's default user, or the latest. Clients that are given a password
+   * alone say `default` for themselves.
    */
   #accountFor(args: readonly Uint8Array[]): DatabaseAccount {
     const { accounts } = this.#access;
@@ -232,7 +236,10 @@ export class RedisConnection {
     );
   }
 
-  /** A command that no server knows, in place of a refused one: its error fails a transaction as the refusal should. */
+  /**
+   * A command that no server knows, in place of a refused one: its error fails a
+   * transaction as the refusal should.
+   */
   #replaceBy(refusal: string): Uint8Array {
     // After CLIENT REPLY OFF, no answer takes one away.
     if (this.#refusals.size >= PENDING_MAX) {

@@ -1,4 +1,7 @@
-/** Commands of Redis (RESP2 and RESP3): their frames, and the kind of each (docs/design/contracts/05-policy.md §5, "Databases"). */
+/**
+ * Commands of Redis (RESP2 and RESP3): their frames, and the kind of each
+ * (docs/design/contracts/05-policy.md §5, "Databases").
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
@@ -98,7 +101,10 @@ export function commandBytes(args: readonly Uint8Array[]): Uint8Array {
   ]);
 }
 
-/** Splits a HELLO into its login and the rest. @throws {MessageFault} for one that servers could read in two ways */
+/**
+ * Splits a HELLO into its login and the rest.
+ * @throws {MessageFault} for one that servers could read in two ways
+ */
 export function readHello(args: readonly Uint8Array[]): { auth?: Uint8Array[]; others: Uint8Array[] } {
   const others = args.slice(0, 2);
   let auth: Uint8Array[] | undefined;

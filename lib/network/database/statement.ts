@@ -1,6 +1,7 @@
 /**
- * The kind of a statement of SQL, by its syntax (docs/design/contracts/05-policy.md §5, "Databases"). This is policy, so it
- * errs to the stronger kind: a text that two servers may read in two ways counts as the stronger one.
+ * The kind of a statement of SQL, by its syntax (docs/design/contracts/05-policy.md §5,
+ * "Databases"). This is policy, so it errs to the stronger kind: a text that two servers may read in
+ * two ways counts as the stronger one.
  */
 import words from "./words.json" with { type: "json" };
 import { FINGERPRINT_MAX, PREPARED_NAME_MAX } from "./limit.ts";
@@ -148,8 +149,8 @@ function readStatement(tokens: readonly Token[], dialect: SqlDialect): Pick<Read
 }
 
 /**
- * Calls of functions that reach beyond the data of the database, also by a name in quotes. PostgreSQL calls a function
- * of one argument as if it were a column too: `('/etc/passwd'::text).pg_read_file`.
+ * Calls of functions that reach beyond the data of the database, also by a name in quotes. PostgreSQL calls a
+ * function of one argument as if it were a column too: `('/etc/passwd'::text).pg_read_file`.
  */
 function kindOfFunctions(tokens: readonly Token[]): StatementKind {
   const reaches = tokens.some(({ kind, text }, at) => {
@@ -262,7 +263,10 @@ function isAdminObject(tokens: readonly Token[]): boolean {
   });
 }
 
-/** MariaDB's `BEGIN NOT ATOMIC` is a program, and in its sql_mode ORACLE each BEGIN with a statement behind it. */
+/**
+ * MariaDB's `BEGIN NOT ATOMIC` is a program, and in its sql_mode ORACLE each
+ * BEGIN with a statement behind it.
+ */
 function isProgram(tokens: readonly Token[], dialect: SqlDialect): boolean {
   if (tokens.some(({ text }) => text === "atomic")) return true;
   return dialect === "mysql" && tokens[0].text === "begin" && tokens.length > 1 &&
@@ -282,8 +286,8 @@ function reachesElsewhere(tokens: readonly Token[]): boolean {
 }
 
 /**
- * True for SELECT INTO, which makes a table. INSERT INTO below a WITH begins the statement or its parenthesis; elsewhere
- * `insert` is a name: `SELECT 1 insert INTO t`.
+ * True for SELECT INTO, which makes a table. INSERT INTO below a WITH begins the statement or its
+ * parenthesis; elsewhere `insert` is a name: `SELECT 1 insert INTO t`.
  */
 function hasInto(tokens: readonly Token[]): boolean {
   let depth = 0;
@@ -364,7 +368,9 @@ function isHarmlessSetting(tokens: readonly Token[]): boolean {
   return HARMLESS_SETTINGS.has(name.text);
 }
 
-/** True for an encoding in which no byte of ASCII is a part of another character: elsewhere quotes may hide. */
+/**
+ * True for an encoding in which no byte of ASCII is a part of another character: elsewhere quotes may hide.
+ */
 export function isPlainEncoding(name: string): boolean {
   return /^(?:utf-?8(?:mb[34])?|unicode|sql_ascii|ascii|binary|auto|latin-?[0-9]+|iso[-_]?8859[-_0-9]+|(?:win|windows-?)125[0-9])$/i
     .test(name);
@@ -410,7 +416,9 @@ function beginsComment(next: string): boolean {
   return next <= " " || next === "\x7f";
 }
 
-/** True for a letter whose UTF-8 has the byte 0xA0: a space in latin1 and its like, so that a word may follow. */
+/**
+ * True for a letter whose UTF-8 has the byte 0xA0: a space in latin1 and its like, so that a word may follow.
+ */
 function hidesSpace(word: string): boolean {
   return /[\u0080-\uffff]/.test(word) && new TextEncoder().encode(word).includes(0xa0);
 }

@@ -95,8 +95,8 @@ function keyOf({ name, type }: DnsQuestion): string {
 }
 
 /**
- * Addresses that a guest received for names. Its connections must match them, or one name could front for another.
- * Clients use addresses beyond their TTL, so only the limits remove entries.
+ * Addresses that a guest received for names. Its connections must match them, or one name could front for
+ * another. Clients use addresses beyond their TTL, so only the limits remove entries.
  */
 export class ResolvedAddresses {
   /** name → addresses, both oldest first */

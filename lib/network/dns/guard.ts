@@ -1,10 +1,13 @@
 /**
- * Checks DNS packets before a library parses them: one pass checks every count, length and pointer against the packet's
- * bytes, and no pointer leads forward (RFC 1035 §4.1).
+ * Checks DNS packets before a library parses them: one pass checks every count, length and pointer against
+ * the packet's bytes, and no pointer leads forward (RFC 1035 §4.1).
  */
 import { ANSWER_BYTES_MAX, CHAIN_MAX, NAME_BYTES_MAX, RECORDS_MAX } from "./limit.ts";
 
-/** A packet that cannot be read safely; `guard` is the fault's part of the rule id, the message its description. */
+/**
+ * A packet that cannot be read safely; `guard` is the fault's part of the rule
+ * id, the message its description.
+ */
 export class PacketError extends Error {
   override name = "PacketError";
 
@@ -133,8 +136,8 @@ function hasValidData(bytes: Uint8Array, type: number, data: number, end: number
 }
 
 /**
- * Finds the end of the name at `at`. Pointers lead backwards only, so they cannot loop. Labels are printable ASCII
- * without backslashes: libraries would misread other characters in names.
+ * Finds the end of the name at `at`. Pointers lead backwards only, so they cannot loop. Labels are printable
+ * ASCII without backslashes: libraries would misread other characters in names.
  *
  * @param mayHaveDots allows dots in labels
  */

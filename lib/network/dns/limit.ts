@@ -18,10 +18,16 @@ export const ANSWER_TEXT_MAX = 1024;
 /** Longest text of an Extended DNS Error in `bytes`: with it, an answer still fits in 512 bytes. */
 export const ERROR_TEXT_MAX = 200;
 
-/** UDP answers in `bytes`: the size that every client accepts (RFC 1035 §4.2.1), and the largest that a client may request. */
+/**
+ * UDP answers in `bytes`: the size that every client accepts (RFC 1035 §4.2.1), and the
+ * largest that a client may request.
+ */
 export const UDP_BYTES_MIN = 512;
 export const UDP_BYTES_MAX = 4096;
-/** Largest UDP answer requested of resolvers, in `bytes`; they truncate larger ones, which are requested over TCP. */
+/**
+ * Largest UDP answer requested of resolvers, in `bytes`; they truncate larger
+ * ones, which are requested over TCP.
+ */
 export const RESOLVER_UDP_BYTES = 1232;
 
 /** Most pending queries of a guest; more are refused. */

@@ -1,6 +1,6 @@
 /**
- * Names that lead to an address of the user's choice: in `network.upstream_overrides`, for tests and labs, and
- * `NAME.host.sbx` for a port of this machine's loopback.
+ * Names that lead to an address of the user's choice: in `network.upstream_overrides`, for tests and labs,
+ * and `NAME.host.sbx` for a port of this machine's loopback.
  */
 import { HOST_ZONE, isHostZone, plainHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -16,8 +16,8 @@ interface Override {
 }
 
 /**
- * Networks for made-up addresses, one per name: documentation networks (RFC 5737) have no hosts on the internet, and
- * policy does not count them as private.
+ * Networks for made-up addresses, one per name: documentation networks (RFC 5737) have no hosts on the
+ * internet, and policy does not count them as private.
  */
 const NETWORKS = ["203.0.113.", "198.51.100."];
 const NAMES_MAX = NETWORKS.length * 254;

@@ -56,8 +56,8 @@ const RCODES = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED
 export type Rcode = typeof RCODES[number];
 
 /**
- * Types that are resolved and relayed; `dns-packet` supports each of them. HTTPS and SVCB get empty answers: their `ech`
- * would hide the client's host from inspection, and clients work without them.
+ * Types that are resolved and relayed; `dns-packet` supports each of them. HTTPS and SVCB get empty answers:
+ * their `ech` would hide the client's host from inspection, and clients work without them.
  */
 const SUPPORTED_TYPES = ["A", "AAAA", "CAA", "CNAME", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "TXT"];
 const EMPTY_TYPES: Record<string, string> = { UNKNOWN_64: "SVCB", UNKNOWN_65: "HTTPS" };
@@ -193,7 +193,10 @@ export interface DnsReply {
   error?: { code: number; text: string };
 }
 
-/** Encodes an answer. One too long for the client's UDP is truncated, and the client repeats its query over TCP. */
+/**
+ * Encodes an answer. One too long for the client's UDP is truncated, and the
+ * client repeats its query over TCP.
+ */
 export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp"): Uint8Array<ArrayBuffer> {
   const bytes = encodeReply(query, reply, 0);
   const longest = proto === "udp" ? query.udpBytes : ANSWER_BYTES_MAX;
@@ -236,7 +239,10 @@ function encodeReply(query: DnsQuery, reply: DnsReply, flags: number): Uint8Arra
   });
 }
 
-/** Bytes of the header, of a record without its data, and the reference to the name of the question (RFC 1035 §4.1.4). */
+/**
+ * Bytes of the header, of a record without its data, and the reference to the name of
+ * the question (RFC 1035 §4.1.4).
+ */
 const HEADER_BYTES = 12, RECORD_BYTES = 12, QUESTION_NAME = 0xc00c;
 const ADDRESS_TYPES: Record<string, { number: number; bytes: number }> = {
   A: { number: 1, bytes: 4 },
@@ -244,8 +250,8 @@ const ADDRESS_TYPES: Record<string, { number: number; bytes: number }> = {
 };
 
 /**
- * Encodes addresses of the question's name, as most answers are: the library takes longer for that than all checks of a query
- * together.
+ * Encodes addresses of the question's name, as most answers are: the library takes longer for that than
+ * all checks of a query together.
  *
  * @returns `undefined` for any other answer
  */

@@ -51,7 +51,9 @@ export function parseEndpoint(text: string, defaultPort?: number): Resolver | un
   return isPlain && port !== undefined && port >= 1 && port <= 65_535 ? { hostname, port } : undefined;
 }
 
-/** Resolvers of this machine. Empty without any: then questions that need a resolver fail with that reason. */
+/**
+ * Resolvers of this machine. Empty without any: then questions that need a resolver fail with that reason.
+ */
 export async function systemResolvers(path = "/etc/resolv.conf"): Promise<Resolver[]> {
   const text = await Deno.readTextFile(path).catch(() => "");
   const addresses = text.split("\n").flatMap((line) => line.match(/^\s*nameserver\s+(\S+)/)?.[1] ?? []);
@@ -144,8 +146,8 @@ class ResolverTimeout extends Error {
 }
 
 /**
- * Queries over UDP, from a port of its own and with a random id: a forged answer has to guess both. Packets that do not
- * match are ignored.
+ * Queries over UDP, from a port of its own and with a random id: a forged answer has to guess both. Packets
+ * that do not match are ignored.
  */
 async function queryUdp(
   { hostname, port }: Resolver,

@@ -72,7 +72,10 @@ export class DnsService {
   readonly #hasMetadata: () => boolean;
   readonly #heldMs: number;
   readonly #addresses = new ResolvedAddresses();
-  /** pending queries by client and bytes: a client that repeats a query, also over TCP, waits for the same answer */
+  /**
+   * pending queries by client and bytes: a client that repeats a query, also over
+   * TCP, waits for the same answer
+   */
   readonly #pending = new Map<string, Promise<Reply>>();
 
   constructor(
@@ -88,8 +91,8 @@ export class DnsService {
   }
 
   /**
-   * Answers a query of the guest, of any bytes. Never throws. A client gives up on UDP within seconds, a person takes longer:
-   * a query that is not answered soon is referred to TCP, where the client waits.
+   * Answers a query of the guest, of any bytes. Never throws. A client gives up on UDP within seconds, a
+   * person takes longer: a query that is not answered soon is referred to TCP, where the client waits.
    */
   async answer(query: Uint8Array, client: DnsClient): Promise<Uint8Array<ArrayBuffer>> {
     const key = `${client.process_name} ${client.container?.id} ${latin1.decode(query)}`;
@@ -136,8 +139,8 @@ export class DnsService {
   /**
    * Resolves a name for a request of the host. A `dns.query` event, like the guest's own.
    *
-   * @throws {SbxError} `policy.blocked`; `dns.not_found` without an address; `dns.upstream` without an answer of a
-   * resolver; `ledger.unavailable`
+   * @throws {SbxError} `policy.blocked`; `dns.not_found` without an address; `dns.upstream` without an answer
+   * of a resolver; `ledger.unavailable`
    */
   async lookup(name: string, actor: Actor = "host"): Promise<string[]> {
     for (const type of ["A", "AAAA"]) {
@@ -191,7 +194,10 @@ export class DnsService {
     }
   }
 
-  /** Decides on a question, then answers it. @throws {SbxError} `ledger.unavailable`: without its record nothing is sent */
+  /**
+   * Decides on a question, then answers it.
+   * @throws {SbxError} `ledger.unavailable`: without its record nothing is sent
+   */
   async #resolve(question: DnsQuestion, client: DnsClient, actor: Actor): Promise<Resolution> {
     const local = this.#answerLocally(question);
     const draft = draftOf(question, client, actor, local);
@@ -227,7 +233,10 @@ export class DnsService {
     }
   }
 
-  /** Answers without a resolver: from overrides, for the metadata server, for types that are always empty, and from the cache. */
+  /**
+   * Answers without a resolver: from overrides, for the metadata server, for types that are
+   * always empty, and from the cache.
+   */
   #answerLocally(question: DnsQuestion): DnsAnswer | undefined {
     const isMetadata = plainHost(question.name) === METADATA_NAME && this.#hasMetadata();
     const address = isMetadata ? METADATA_ALIAS : this.#overrides?.addressOf(question.name);
@@ -311,7 +320,10 @@ export interface DnsClient {
 
 type Actor = "vm" | "host";
 
-/** Drafts the event of a question. @param answer its answer, if it needs no resolver: then one decision is enough */
+/**
+ * Drafts the event of a question.
+ * @param answer its answer, if it needs no resolver: then one decision is enough
+ */
 export function draftOf(
   { name, type }: DnsQuestion,
   client: DnsClient,

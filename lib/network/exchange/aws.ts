@@ -1,4 +1,7 @@
-/** Requests to Amazon's APIs: what rules know of them, and their signatures (docs/design/contracts/05-policy.md §5, "AWS"). */
+/**
+ * Requests to Amazon's APIs: what rules know of them, and their signatures
+ * (docs/design/contracts/05-policy.md §5, "AWS").
+ */
 import { awsEndpoint, type AwsReading, readAws } from "../aws/mod.ts";
 import type { Decision, Draft, Gate } from "../../policy/mod.ts";
 import type { Destination, Injected, RequestSignature, SignedRequest } from "../interface/mod.ts";
@@ -11,7 +14,10 @@ import type { CapturedHead, IncomingRequest } from "./request.ts";
 /** Part of events that holds a request's operation at Amazon, as `Gate.reads` takes it. */
 const REQUEST_AWS = "http.request.aws";
 
-/** Reads the operation of a request to Amazon, or to a store with its signatures; `undefined` for any other request. */
+/**
+ * Reads the operation of a request to Amazon, or to a store with its signatures;
+ * `undefined` for any other request.
+ */
 export function awsOf(
   { host }: IncomingRequest,
   { method, target, headers }: CapturedHead,

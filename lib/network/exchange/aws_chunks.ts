@@ -1,7 +1,7 @@
 /**
- * Bodies in the chunks of S3 (`aws-chunked`): signatures of the guest are checked and replaced by the host's, as the body
- * passes (docs/design/contracts/09-credentials.md §9, "Signatures"). Every chunk keeps its size, so lengths in the head
- * stay true.
+ * Bodies in the chunks of S3 (`aws-chunked`): signatures of the guest are checked and replaced by the host's,
+ * as the body passes (docs/design/contracts/09-credentials.md §9, "Signatures"). Every chunk keeps its size,
+ * so lengths in the head stay true.
  */
 import { createHash, type Hash } from "node:crypto";
 import { joinBytes } from "../../base/bytes/mod.ts";

@@ -15,7 +15,9 @@ export interface BufferedBody {
   rest: BodySource;
 }
 
-/** Buffers the body of one request. Its bytes count against the budget until {@linkcode BodyBuffer.release}. */
+/**
+ * Buffers the body of one request. Its bytes count against the budget until {@linkcode BodyBuffer.release}.
+ */
 export class BodyBuffer implements Receiving {
   readonly #budget: BufferBudget;
   #reserved = 0;
@@ -31,7 +33,8 @@ export class BodyBuffer implements Receiving {
    *
    * @param needed `bytes` that a model call's reader needs
    * @param onEnd called once the whole body has been read
-   * @param isEnough true for bytes that the decision can be made on: the client may wait for an answer before it sends more
+   * @param isEnough true for bytes that the decision can be made on: the client may wait for
+   * an answer before it sends more
    * @throws {ClientLost} also for a body that arrives slowly while others need its room
    */
   async read(
@@ -198,7 +201,8 @@ export class ClientBody extends WrappedBody {
     } catch (cause) {
       throw new ClientLost(cause);
     }
-    // `onEnd` starts reading the connection, which would overwrite the last piece: it waits until that piece is used.
+    // `onEnd` starts reading the connection, which would overwrite the last piece: it
+    // waits until that piece is used.
     if (piece === null && !this.#ended) {
       this.#ended = true;
       this.#onEnd();

@@ -1,6 +1,7 @@
 /**
- * Artefacts of the shared cache on the way of a request (docs/design/contracts/05-policy.md §5, "Cache"). A copy comes into
- * the exchange in place of the upstream's response: decision, event, review and relay are the same for both.
+ * Artefacts of the shared cache on the way of a request (docs/design/contracts/05-policy.md §5,
+ * "Cache"). A copy comes into the exchange in place of the upstream's response: decision, event, review
+ * and relay are the same for both.
  */
 import type {
   ArtifactCopy,

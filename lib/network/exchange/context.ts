@@ -45,11 +45,17 @@ export interface BlockReply {
   body: Uint8Array;
 }
 
-/** Receiver of one response: a guest's connection, or a caller on the host. Its writing methods throw `ClientLost`. */
+/**
+ * Receiver of one response: a guest's connection, or a caller on the host. Its
+ * writing methods throw `ClientLost`.
+ */
 export interface Outlet {
   /** ends the wait for a person's answer when the client is gone */
   readonly signal: AbortSignal;
-  /** `ms` after which a client that waits for a person is answered; absent: it waits as long as the person is asked */
+  /**
+   * `ms` after which a client that waits for a person is answered; absent: it waits
+   * as long as the person is asked
+   */
   readonly heldMs?: number;
   /** Sends `100 Continue` to a client that waits for it; until then its body is not read. */
   proceed?(): Promise<void>;

@@ -105,8 +105,8 @@ export function describeRequest(
 }
 
 /**
- * Path of a request as its client wrote it, for the event. A path that held a secret is not repeated: another spelling
- * could hide the secret from `scrub`.
+ * Path of a request as its client wrote it, for the event. A path that held a secret is not repeated: another
+ * spelling could hide the secret from `scrub`.
  */
 export function rawPathOf(
   { rawPath, target }: IncomingRequest,
@@ -207,7 +207,10 @@ export function connectDraft(
   return protocol === undefined ? draft : { ...draft, common: { ...draft.common, labels: { protocol } } };
 }
 
-/** Drafts the event of a substitution by the broker. @param event_id event of its request, once that exists */
+/**
+ * Drafts the event of a substitution by the broker.
+ * @param event_id event of its request, once that exists
+ */
 export function substitutionDraft(
   by: Requester,
   substitution: CredentialSubstitution,

@@ -180,9 +180,9 @@ export class HttpExchange {
   }
 
   /**
-   * Asks policy, and then the upstream, for a body that the client holds back until `100 Continue`: a refusal of either
-   * reaches the client before it sends the body. The announcement is an event of its own, without a body; the request
-   * with its body is another, and decided on again.
+   * Asks policy, and then the upstream, for a body that the client holds back until `100 Continue`: a refusal
+   * of either reaches the client before it sends the body. The announcement is an event of its own, without a
+   * body; the request with its body is another, and decided on again.
    *
    * @returns false for a request whose decision needs the body
    */
@@ -239,7 +239,10 @@ export class HttpExchange {
     return true;
   }
 
-  /** Asks the client for its body, and decides on the request with it. @throws {SentAnew} the decision is not to send it as announced */
+  /**
+   * Asks the client for its body, and decides on the request with it.
+   * @throws {SentAnew} the decision is not to send it as announced
+   */
   async #takeAnnounced(announcement: Passage, captured: Captured): Promise<OutgoingBody> {
     announcement.markFirstByte();
     announcement.finish({ response: { status: 100, bytes: 0, headers: {}, body: NO_HTTP_BODY } });
@@ -446,7 +449,10 @@ export class HttpExchange {
     }
   }
 
-  /** The request as one for an artefact of the shared cache; `undefined` where it has secrets, a body or readers of its answer. */
+  /**
+   * The request as one for an artefact of the shared cache; `undefined` where it has secrets, a
+   * body or readers of its answer.
+   */
   #cachedExchange(
     event: Event,
     head: CapturedHead,
@@ -493,7 +499,10 @@ export class HttpExchange {
     return emptyBody(this.#incoming);
   }
 
-  /** @param isGrpc its client may wait for an answer before it sends more: rules on bodies see its first message */
+  /**
+   * @param isGrpc its client may wait for an answer before it sends more: rules
+   * on bodies see its first message
+   */
   #bufferBody(needed: number, isGrpc = false): Promise<BufferedBody> {
     this.#bodyBuffer = new BodyBuffer(this.#context.budget);
     const { gate, broker } = this.#context;
@@ -586,7 +595,10 @@ interface OutgoingBody {
   revocation?: Revocation;
 }
 
-/** An announced request that goes out as another one: its body, or the decision on it, does not fit the head that was sent. */
+/**
+ * An announced request that goes out as another one: its body, or the decision on it, does
+ * not fit the head that was sent.
+ */
 class SentAnew extends Error {
   constructor(readonly send: () => Promise<void>) {
     super("the request is sent again");

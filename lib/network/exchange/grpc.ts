@@ -1,4 +1,7 @@
-/** gRPC and gRPC-Web: the call that a request makes, the messages of both sides, and refusals that its clients read. */
+/**
+ * gRPC and gRPC-Web: the call that a request makes, the messages of both sides, and
+ * refusals that its clients read.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { HttpGrpc, HttpGrpcResult } from "../../event/mod.ts";
 import type { BodySource } from "../message/body.ts";
@@ -45,8 +48,8 @@ export function isGrpc(headers: readonly Header[]): boolean {
 }
 
 /**
- * True for a call whose client may wait for an answer within its body, which is decided on by its first message: gRPC
- * needs HTTP/2 for that, and no declared length.
+ * True for a call whose client may wait for an answer within its body, which is decided on by its first
+ * message: gRPC needs HTTP/2 for that, and no declared length.
  */
 export function mayStream({ http2, body }: IncomingRequest, head: CapturedHead): boolean {
   const types = head.headers.filter(([name]) => name === "content-type");
@@ -54,7 +57,9 @@ export function mayStream({ http2, body }: IncomingRequest, head: CapturedHead):
   return http2 === true && body.length === undefined && call !== undefined && call.web !== true;
 }
 
-/** Content types of gRPC, of which a request may have several fields: a server takes the one that it knows. */
+/**
+ * Content types of gRPC, of which a request may have several fields: a server takes the one that it knows.
+ */
 function typesOf(headers: readonly Header[]): RegExpExecArray[] {
   const types: RegExpExecArray[] = [];
   for (const [name, value] of headers) {
@@ -164,7 +169,10 @@ export class GrpcCounts {
   }
 }
 
-/** A body of messages: each passes as a whole, so that neither side waits for bytes of a message that has ended. */
+/**
+ * A body of messages: each passes as a whole, so that neither side waits for
+ * bytes of a message that has ended.
+ */
 export class GrpcBody implements BodySource {
   readonly #body: BodySource;
   readonly #reader: GrpcReader;
@@ -173,8 +181,8 @@ export class GrpcBody implements BodySource {
   #isWithin = false;
 
   /**
-   * @param filter changes the messages and keeps their lengths; asked for with each piece, so that an open stream is
-   * searched for a secret that becomes known
+   * @param filter changes the messages and keeps their lengths; asked for with each piece, so that an open
+   * stream is searched for a secret that becomes known
    */
   constructor(
     body: BodySource,

@@ -36,7 +36,10 @@ function gitRefusal(gate: Gate, draft: Draft, git: GitExchange | undefined): Dec
   });
 }
 
-/** Refuses a WebSocket to a model provider whose messages are not read, where rules read or budgets count models. */
+/**
+ * Refuses a WebSocket to a model provider whose messages are not read, where
+ * rules read or budgets count models.
+ */
 function socketRefusal(gate: Gate, models: ModelPort | undefined, draft: Draft): Decision | undefined {
   const { headers, host } = draft.http!.request;
   const reads = gate.reads("model") ? "a rule reads" : gate.countsModels ? "a budget counts" : undefined;

@@ -48,8 +48,8 @@ export class ModelTap implements ResponseTap {
   /**
    * Decides on the call; `undefined` when the request is not a model call.
    *
-   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that cannot be applied to the body, `model.request.invalid`
-   * when the reader fails and rules read models
+   * @throws {SbxError} `policy.rewrite.invalid` for a rewrite that cannot be applied to the body,
+   * `model.request.invalid` when the reader fails and rules read models
    */
   async decide(
     by: Requester,
@@ -227,7 +227,8 @@ export async function modelBodyOf(
   return { bytes: decoded.bytes, fault: "its content encoding is damaged, or its body too long to be held" };
 }
 
-// Takes the counts out of a stream whose client did not ask for them: some fail on their event, which has no choices.
+// Takes the counts out of a stream whose client did not ask for them: some fail on
+// their event, which has no choices.
 
 /** Longest event that is held, in `bytes`; the counts have some hundred. */
 const EVENT_MAX = 64 * 1024;

@@ -84,8 +84,8 @@ export interface Flow {
 }
 
 /**
- * Finds a contradiction between a request's authority, the TLS server name, the port, and the DNS answers of the guest.
- * Without this check, rules on hosts would not apply to the real destination.
+ * Finds a contradiction between a request's authority, the TLS server name, the port, and the DNS answers of
+ * the guest. Without this check, rules on hosts would not apply to the real destination.
  *
  * @returns the contradiction as a sentence; `undefined` when all agree
  */

@@ -1,4 +1,7 @@
-/** Relays the response of an upstream to the client: reviewed by rules, recorded, and not delayed more than needed. */
+/**
+ * Relays the response of an upstream to the client: reviewed by rules, recorded,
+ * and not delayed more than needed.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { CredentialSubstitution, HttpBody, HttpEvent } from "../../event/mod.ts";
@@ -63,8 +66,8 @@ export class ResponseRelay {
   }
 
   /**
-   * Relays a response to its end. An error before its first byte is thrown; a later error cuts the response and is
-   * recorded.
+   * Relays a response to its end. An error before its first byte is thrown; a later error
+   * cuts the response and is recorded.
    *
    * @throws {ConnectionLost | MessageFault | SbxError} nothing was sent to the client
    * @throws {ClientLost}
@@ -104,7 +107,10 @@ export class ResponseRelay {
     }
   }
 
-  /** Relays a short response, read whole before the client gets a byte: rules see its text and can still block it. */
+  /**
+   * Relays a short response, read whole before the client gets a byte: rules see
+   * its text and can still block it.
+   */
   async #relayWhole(
     status: number,
     headers: Header[],
@@ -264,14 +270,20 @@ export class ResponseRelay {
     return captured.headers;
   }
 
-  /** Searches the body for secrets that were sent to its host. @throws {MessageFault} as `#requireReadable` */
+  /**
+   * Searches the body for secrets that were sent to its host.
+   * @throws {MessageFault} as `#requireReadable`
+   */
   #search(status: number): void {
     const { broker, place } = this.#options;
     this.#filter = broker.bodies({ ...place, status });
     this.#requireReadable();
   }
 
-  /** @throws {MessageFault} the body has to be searched, now or since a secret was sent to its host, and cannot be */
+  /**
+   * @throws {MessageFault} the body has to be searched, now or since a secret was
+   * sent to its host, and cannot be
+   */
   #requireReadable(): void {
     const isHidden = this.#isHidden || this.#isGrpc && this.#options.grpc!.responses.isCompressed;
     if (isHidden && this.#filter?.searching) {
@@ -333,7 +345,9 @@ export class ResponseRelay {
 const ERROR_STATUS = 400;
 const BLOCKED = "blocked by policy";
 
-/** True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229). */
+/**
+ * True for statuses of a part of a response, and of its difference to another (RFC 9110 §15.3.7, RFC 3229).
+ */
 function isPartial(status: number): boolean {
   return status === 206 || status === 226;
 }

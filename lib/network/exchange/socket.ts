@@ -333,7 +333,9 @@ function tooMany(): SocketEnded {
 /** Smallest buffer, in `bytes`. */
 const BUFFER_MIN = 4 * 1024;
 
-/** Collects the pieces of one message after another, within the budget for all that a VM's network buffers. */
+/**
+ * Collects the pieces of one message after another, within the budget for all that a VM's network buffers.
+ */
 export class MessageBuffer implements Receiving {
   readonly #budget: BufferBudget;
   readonly #max: number;
@@ -351,8 +353,8 @@ export class MessageBuffer implements Receiving {
   /**
    * Adds a copy of a piece. The message is held until {@linkcode MessageBuffer.release}.
    *
-   * @returns the message so far; `undefined` for one that is too long to be held, or arrives slowly while others need its
-   * room
+   * @returns the message so far; `undefined` for one that is too long to be held, or arrives
+   * slowly while others need its room
    */
   add({ bytes, isLast }: Pick<DataPiece, "bytes" | "isLast">): Uint8Array | undefined {
     if (this.#isCut || !this.#reserve(this.#size + bytes.length)) {

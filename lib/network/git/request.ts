@@ -8,7 +8,10 @@ export type GitService = "git-upload-pack" | "git-receive-pack";
 /** A request of git. */
 export interface GitRequest {
   service: GitService;
-  /** `list`: asks for refs; `call`: its body is of the protocol; `write`: changes a file of a repository (WebDAV), or a ref of an API */
+  /**
+   * `list`: asks for refs; `call`: its body is of the protocol; `write`: changes a file of a
+   * repository (WebDAV), or a ref of an API
+   */
   step: "list" | "call" | "write";
   /** the client reads packets, so that a refusal can be one */
   isClient: boolean;
@@ -117,7 +120,10 @@ export function formatRefusal({ service, step }: GitRequest, line: string, push?
   };
 }
 
-/** Formats the answer to a refused push, as the server's would be. @param line reason, without control characters */
+/**
+ * Formats the answer to a refused push, as the server's would be.
+ * @param line reason, without control characters
+ */
 export function formatPushRefusal({ updates, features, fault }: PushReading, line: string): Uint8Array {
   const bandMax = features.has("side-band-64k") ? PACKET_MAX : features.has("side-band") ? SMALL_BAND_MAX : 0;
   const isReported = features.has("report-status") || features.has("report-status-v2");
@@ -145,7 +151,10 @@ function bands(band: number, bytes: Uint8Array, max: number): Uint8Array[] {
   return packets;
 }
 
-/** Formats the packet by which a server ends a conversation. @param line reason, without control characters */
+/**
+ * Formats the packet by which a server ends a conversation.
+ * @param line reason, without control characters
+ */
 export function formatError(line: string): Uint8Array {
   return formatPacket(`ERR ${line}`);
 }

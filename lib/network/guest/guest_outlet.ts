@@ -16,7 +16,10 @@ export interface OutletOptions extends ReplyOptions {
   signal: AbortSignal;
   /** called when the client goes away */
   onGone(): void;
-  /** the client waits for `100 Continue`; a response without it ends the connection, whose next bytes could be the body */
+  /**
+   * the client waits for `100 Continue`; a response without it ends the connection,
+   * whose next bytes could be the body
+   */
   expects?: boolean;
 }
 

@@ -1,4 +1,6 @@
-/** HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere. */
+/**
+ * HTTP/1.1 on one connection of the guest: each request is an exchange, and an event before it goes anywhere.
+ */
 import { ignore } from "../../base/error/mod.ts";
 import { guestRefusal, type Refusal } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";

@@ -18,7 +18,10 @@ export interface ReplyOptions {
   grpc?: string;
 }
 
-/** Answers in the form of a call: none for a request that is no gRPC. @param heldMs as in {@linkcode ReplyOptions} */
+/**
+ * Answers in the form of a call: none for a request that is no gRPC.
+ * @param heldMs as in {@linkcode ReplyOptions}
+ */
 export function grpcReplies(headers: readonly Header[], heldMs: number): Partial<ReplyOptions> {
   if (!isGrpc(headers)) return { heldMs };
   const timeout = timeoutOf(headers);
@@ -92,7 +95,9 @@ export abstract class GuestReplies {
   }
 }
 
-/** True for an `accept` that names a kind of text and no JSON, as that of browsers and fetchers of pages does. */
+/**
+ * True for an `accept` that names a kind of text and no JSON, as that of browsers and fetchers of pages does.
+ */
 function wantsText(accept = ""): boolean {
   return /\btext\//i.test(accept) && !/json/i.test(accept);
 }

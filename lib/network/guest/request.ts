@@ -1,4 +1,7 @@
-/** Requests of a guest, in any version of HTTP: the host that each names, and the guards that refuse some of them. */
+/**
+ * Requests of a guest, in any version of HTTP: the host that each names, and the
+ * guards that refuse some of them.
+ */
 import {
   METADATA_ADDRESS,
   METADATA_ALIAS,
@@ -150,7 +153,10 @@ function authorityOf({ flow, names }: GuestHttpOptions, { old, headers }: Reques
   return authority;
 }
 
-/** True for a request to the metadata server of a cloud, by its address; its name at another address does not count. */
+/**
+ * True for a request to the metadata server of a cloud, by its address; its name at
+ * another address does not count.
+ */
 function namesMetadata({ scheme, address, port }: Flow, authority: Authority): boolean {
   if (scheme !== "http" || port !== 80 || (authority.port ?? 80) !== 80) return false;
   const isNamed = plainHost(authority.host) === METADATA_NAME;

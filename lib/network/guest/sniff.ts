@@ -8,7 +8,10 @@ import { MessageFault } from "../fault.ts";
 /** `more`: undecided until more bytes are received. */
 export type ClientProtocol = "tls" | "http" | "other" | "more";
 
-/** Most line breaks in front of a request: some servers skip any number of them, so that what follows is a request. */
+/**
+ * Most line breaks in front of a request: some servers skip any number of them, so
+ * that what follows is a request.
+ */
 const BREAKS_MAX = 8;
 
 /** Content types of TLS records. A server may read alerts before the ClientHello. */
@@ -21,8 +24,8 @@ const BLANK = "\\0-\\x20\\x85\\xa0";
 const targetedBy = (blank: string) =>
   `^[${blank}]*(?:[^${blank}]+[${blank}]+(?:[/?#]|[a-z][a-z0-9+.-]*://)|(?:GET|CONNECT)[${blank}]+[^${blank}])`;
 /**
- * A first line that one of the servers of tests/http takes for a request: one that names HTTP, and one of a method and a
- * target (HTTP/0.9). A load balancer's line names the client of the request behind it.
+ * A first line that one of the servers of tests/http takes for a request: one that names HTTP, and one of a
+ * method and a target (HTTP/0.9). A load balancer's line names the client of the request behind it.
  */
 const REQUEST = new RegExp(["HTTP/", targetedBy(BLANK), targetedBy(SPACE), "^PROXY "].join("|"), "i");
 const NAMED = /HTTP\//i;
@@ -30,14 +33,20 @@ const NAMED = /HTTP\//i;
 const COMMAND = /^[^\x20a-z]+\x20[^\x20]+\s*$/;
 /** A later line that is a request, for servers that skip or answer the lines before it. */
 const LATER_REQUEST = new RegExp(`[^${BLANK}][${BLANK}]+HTTP/[0-9][0-9.]*[${BLANK}]*$`, "i");
-/** The beginning of a first line that may become a request, for some servers by the end of the connection alone. */
+/**
+ * The beginning of a first line that may become a request, for some servers by
+ * the end of the connection alone.
+ */
 const REQUEST_BEGINNING =
   // deno-lint-ignore no-control-regex
   /^[\t-\r\x1c-\x20\x85\xa0]*(?:[A-Za-z_-]{0,32}|[A-Za-z_-]{1,32}[\t-\r\x1c-\x20\x85\xa0].*)$/s;
 /** First bytes of version 2 of the load balancers' PROXY protocol. */
 const PROXY_2 = "\r\n\r\n\0\r\nQUIT\n";
 
-/** Finds a request in the lines of a client, as the most lenient servers read them; its bytes arrive in any pieces. */
+/**
+ * Finds a request in the lines of a client, as the most lenient servers read them;
+ * its bytes arrive in any pieces.
+ */
 export class RequestFinder {
   /** the last line so far; of a long one its beginning and its end */
   #line = "";
@@ -46,7 +55,10 @@ export class RequestFinder {
   /** no line has ended in CRLF: a server that knows no other line break reads one line */
   #isOneLine = true;
   #found = false;
-  /** the server has spoken first, which no server of HTTP does: nothing but a line that names HTTP is a request */
+  /**
+   * the server has spoken first, which no server of HTTP does: nothing but a
+   * line that names HTTP is a request
+   */
   greeted = false;
 
   /** @param text more of the client's bytes, as Latin-1 @returns true when they have a request */
@@ -115,8 +127,8 @@ export function sniff(bytes: Uint8Array): ClientProtocol {
 const CLIENT_FIRST = new Set([80, 443]);
 
 /**
- * Recognizes a client's protocol; `undefined` when it is gone, and `late` when the first line of its request is incomplete
- * after the time for a head. A client that waits for its server is not HTTP.
+ * Recognizes a client's protocol; `undefined` when it is gone, and `late` when the first line of its request
+ * is incomplete after the time for a head. A client that waits for its server is not HTTP.
  */
 export async function recognize(
   connection: BufferedConnection,
@@ -169,9 +181,11 @@ const SERVER_NAME = 0;
 const RECORD_MAX = 1 << 14;
 
 /**
- * Parses the ClientHello at the beginning of `bytes`, in any number of records; `undefined` while it is incomplete.
+ * Parses the ClientHello at the beginning of `bytes`, in any number of records;
+ * `undefined` while it is incomplete.
  *
- * @throws {MessageFault} for another message, one longer than {@linkcode HELLO_MAX}, and an ambiguous server name
+ * @throws {MessageFault} for another message, one longer than
+ * {@linkcode HELLO_MAX}, and an ambiguous server name
  */
 export function parseHello(bytes: Uint8Array): ClientHello | undefined {
   const joined = joinHandshake(bytes);
@@ -184,12 +198,18 @@ export function parseHello(bytes: Uint8Array): ClientHello | undefined {
   }
 }
 
-/** Length of the records at the beginning of `bytes` that have the ClientHello. @throws {MessageFault} as {@linkcode parseHello} */
+/**
+ * Length of the records at the beginning of `bytes` that have the ClientHello.
+ * @throws {MessageFault} as {@linkcode parseHello}
+ */
 export function helloLength(bytes: Uint8Array): number | undefined {
   return joinHandshake(bytes)?.end;
 }
 
-/** Joins the first handshake message from its records, without the message's head. @returns `end` is that of the records */
+/**
+ * Joins the first handshake message from its records, without the message's head.
+ * @returns `end` is that of the records
+ */
 function joinHandshake(bytes: Uint8Array): { message: Uint8Array; end: number } | undefined {
   let message = new Uint8Array();
   for (let at = 0; at + 5 <= bytes.length;) {

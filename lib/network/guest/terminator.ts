@@ -1,6 +1,7 @@
 /**
- * Terminates a guest's TLS with a certificate of this machine's CA. Deno terminates TLS on TCP listeners only, so the
- * guest's bytes pass through a listener on loopback, which accepts connections of this process only.
+ * Terminates a guest's TLS with a certificate of this machine's CA. Deno terminates TLS on TCP
+ * listeners only, so the guest's bytes pass through a listener on loopback, which accepts
+ * connections of this process only.
  */
 import { canonicalHost } from "../../base/address/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
@@ -132,7 +133,9 @@ export class Terminator {
   }
 }
 
-/** Text of an end of a connection: on loopback other users have addresses of their own, with the same ports. */
+/**
+ * Text of an end of a connection: on loopback other users have addresses of their own, with the same ports.
+ */
 function endOf(addr: Deno.Addr): string {
   const { hostname, port } = addr as Deno.NetAddr;
   return `${hostname} ${port}`;
@@ -172,8 +175,8 @@ class Loopback {
   }
 
   /**
-   * Waits while another connection is the first to ask for the certificate of a name: Deno fails the handshakes of some
-   * that ask for the same one at once.
+   * Waits while another connection is the first to ask for the certificate of a name: Deno fails the
+   * handshakes of some that ask for the same one at once.
    *
    * @returns ends the turn of the first connection, when it ends without having asked
    */
@@ -255,8 +258,8 @@ const SMALL = 4 * 1024;
 const LARGE = 128 * 1024;
 
 /**
- * Copies one way until the end, and closes the other side's writing end. The buffer grows with the reads, so that quiet
- * connections cost little.
+ * Copies one way until the end, and closes the other side's writing end. The buffer grows with the reads, so
+ * that quiet connections cost little.
  *
  * @param moved called with the number of bytes, after they were written
  */

@@ -1,5 +1,7 @@
 // deno-lint-ignore-file no-control-regex
-/** Connections relayed without inspection: protocols other than HTTP, and TLS that a rule passes uninspected. */
+/**
+ * Connections relayed without inspection: protocols other than HTTP, and TLS that a rule passes uninspected.
+ */
 import { asSbxError } from "../../base/error/mod.ts";
 import type { Decision, Draft, Passage, Protocol } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
@@ -21,7 +23,9 @@ export interface TunnelEnd {
   refused?: Decision;
   /** it was refused before any byte from its server */
   isUnanswered?: boolean;
-  /** its client was silent and speaks this after all: the connection is open, and nothing of it was relayed */
+  /**
+   * its client was silent and speaks this after all: the connection is open, and nothing of it was relayed
+   */
   speaks?: "http" | "tls";
 }
 
@@ -175,8 +179,8 @@ const KEPT_MAX = 4096;
 const HANDSHAKE = 22;
 
 /**
- * Watches the first turn of each side, whenever it comes, and the beginning of each later turn of the client. The client's
- * first turn ends when the server speaks after it: a server of HTTP answers HTTP.
+ * Watches the first turn of each side, whenever it comes, and the beginning of each later turn of the client.
+ * The client's first turn ends when the server speaks after it: a server of HTTP answers HTTP.
  */
 export class RelayWatch implements Watch {
   readonly #options: RelayWatchOptions;
@@ -262,7 +266,10 @@ export class RelayWatch implements Watch {
     return like === "yes";
   }
 
-  /** @returns number of bytes in front of an incomplete ClientHello; all, without one @throws {MessageFault} */
+  /**
+   * @returns number of bytes in front of an incomplete ClientHello; all, without one
+   * @throws {MessageFault}
+   */
   #checkHello(bytes: Uint8Array, ended: boolean): number {
     const passed = this.#tail.length;
     // Later than that, one stands at the beginning of a turn.
@@ -319,8 +326,8 @@ function helloLikeness(bytes: Uint8Array, at: number): Likeness {
   return bytes[at + 6] === 0 && bytes[at + 9] === 3 && bytes[at + 10] <= 4 ? "yes" : "no";
 }
 
-// Protocols that a rule can hold a relayed connection to (docs/design/contracts/05-policy.md §5, "Protocols"),
-// by their first bytes.
+// Protocols that a rule can hold a relayed connection to (docs/design/contracts/05-policy.md §5,
+// "Protocols"), by their first bytes.
 
 /** `more`: undecided until more bytes are received. */
 type Likeness = "yes" | "no" | "more";

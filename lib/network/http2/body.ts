@@ -32,7 +32,10 @@ export class Http2Body implements BodySource {
     return this.#ended && this.#unread.count === 0;
   }
 
-  /** Received fields behind the body; none before its end was read: a reader may have written how long it is by then. */
+  /**
+   * Received fields behind the body; none before its end was read: a reader may have
+   * written how long it is by then.
+   */
   get trailers(): readonly Header[] {
     return this.done ? this.#trailers : [];
   }

@@ -73,7 +73,10 @@ export function numberFrame(type: number, stream: number, value: number): Uint8A
   return frame(type, 0, stream, payload);
 }
 
-/** Encodes a GOAWAY frame. @param last the last stream of the peer that was served; a client has served none */
+/**
+ * Encodes a GOAWAY frame.
+ * @param last the last stream of the peer that was served; a client has served none
+ */
 export function goAwayFrame(code: number, last = 0): Uint8Array {
   const payload = new Uint8Array(8);
   const view = new DataView(payload.buffer);
@@ -98,7 +101,10 @@ export function dataFrames(stream: number, bytes: Uint8Array, max: number, last:
   return frames;
 }
 
-/** Encodes a header block as a HEADERS frame and its continuations, in one piece: nothing may come between them. */
+/**
+ * Encodes a header block as a HEADERS frame and its continuations, in one piece:
+ * nothing may come between them.
+ */
 export function headerFrames(stream: number, block: Uint8Array, max: number, last: boolean): Uint8Array {
   const frames: Uint8Array[] = [];
   for (let at = 0; at === 0 || at < block.length; at += max) {
@@ -119,7 +125,9 @@ export function settingsFrame(settings: readonly (readonly [id: number, value: n
   return frame(SETTINGS, 0, 0, payload);
 }
 
-/** Violation of HTTP/2 by the peer: a connection error (RFC 9113 §5.4.1), unless it is handled for one stream. */
+/**
+ * Violation of HTTP/2 by the peer: a connection error (RFC 9113 §5.4.1), unless it is handled for one stream.
+ */
 export class Http2Fault extends MessageFault {
   override name = "Http2Fault";
 

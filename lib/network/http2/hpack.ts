@@ -177,8 +177,8 @@ class BlockReader {
 // Huffman code of header text (RFC 7541 Appendix B).
 
 /**
- * Code length of each symbol as a letter: `a` is 5 bits. The code is canonical and follows from the lengths: codes of one
- * length count up by symbol, continuing from the shorter ones.
+ * Code length of each symbol as a letter: `a` is 5 bits. The code is canonical and follows from the lengths:
+ * codes of one length count up by symbol, continuing from the shorter ones.
  */
 const LENGTHS =
   "isxxxxxxxtzxxzxxxxxxxxzxxxxxxxxxbffhibdgffdgdbbbaaabbbbbbbcdkbhfibccccccccccccccccccccccdcdioijbkabababbbaccbbbabcbaabccccckgjixprpprrrsrssssststtrstssssqrsrsstrqprrssqsrrtqrssqqrqsrssprrrsrrsvvporsruvvvwwvtuoqvwwvwtqqvvxwwwptpqrqqsrruuttvsvwvvwwwwwxwwwwwvz";

@@ -59,7 +59,10 @@ export class StreamSender {
     return this.#write(headerFrames(this.#id, encodeHeaders(headers), this.#frameMax, last), last);
   }
 
-  /** Headers and a whole short body in one write, where the windows have room for it. @throws {ConnectionLost} */
+  /**
+   * Headers and a whole short body in one write, where the windows have room for it.
+   * @throws {ConnectionLost}
+   */
   async whole(headers: readonly Header[], bytes: Uint8Array): Promise<void> {
     if (bytes.length === 0) return await this.headers(headers, true);
     const written = this.headers(headers, false);

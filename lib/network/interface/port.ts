@@ -39,13 +39,18 @@ export interface SignedRequest extends Destination {
   length?: number;
 }
 
-/** A signature that a guest made with the placeholder of a key: the request is sent with one of the host's. */
+/**
+ * A signature that a guest made with the placeholder of a key: the request is sent with one of the host's.
+ */
 export interface RequestSignature {
   /** as the signature says; absent for one that is refused */
   readonly scope?: { service: string; region: string };
   /** the signature covers a body that has to be held whole */
   readonly needsBody: boolean;
-  /** Checks the guest's signature, before {@linkcode RequestSignature.sign}. @param body its beginning, or all of it */
+  /**
+   * Checks the guest's signature, before {@linkcode RequestSignature.sign}.
+   * @param body its beginning, or all of it
+   */
   check(body: Uint8Array, isWhole: boolean): void;
   /** Lets `sign` refuse a call whose answer would hold keys. */
   requireHarmless(aws: HttpAws | undefined): void;
@@ -61,7 +66,10 @@ export interface RequestSignature {
   readonly chunks?: () => ChunkSignatures;
 }
 
-/** Signatures between the pieces of a body (`aws-chunked`): the guest's are checked, and the host's take their places. */
+/**
+ * Signatures between the pieces of a body (`aws-chunked`): the guest's are checked,
+ * and the host's take their places.
+ */
 export interface ChunkSignatures {
   /** each chunk has one */
   readonly isSigned: boolean;
@@ -94,14 +102,20 @@ export interface BodyPlace extends Destination {
 }
 
 /**
- * Changes one stream of bytes: a body, or the messages of a WebSocket. Holds bytes back while they may be part of a
- * secret or a ref. Its search terms are fetched with each chunk, so that a secret first used while the stream
- * is open is found too.
+ * Changes one stream of bytes: a body, or the messages of a WebSocket. Holds bytes back while they may be
+ * part of a secret or a ref. Its search terms are fetched with each chunk, so that a secret first used while
+ * the stream is open is found too.
  */
 export interface BodyFilter {
-  /** Returns the bytes that may be sent so far. @throws {SbxError} `credential.denied`: nothing more may be sent */
+  /**
+   * Returns the bytes that may be sent so far.
+   * @throws {SbxError} `credential.denied`: nothing more may be sent
+   */
   push(chunk: Uint8Array): Uint8Array;
-  /** Returns the bytes held back, at the end of the body. Another message may follow. @throws {SbxError} `credential.denied` */
+  /**
+   * Returns the bytes held back, at the end of the body. Another message may follow.
+   * @throws {SbxError} `credential.denied`
+   */
   end(): Uint8Array;
   /** substitutions so far; complete after `end` */
   readonly substitutions: readonly CredentialSubstitution[];
@@ -121,7 +135,10 @@ export interface MessagePlace extends Destination {
   keepsLength?: true;
 }
 
-/** Changes the messages of one direction of a WebSocket. Finds secrets that are cut into frames or messages, too. */
+/**
+ * Changes the messages of one direction of a WebSocket. Finds secrets that are
+ * cut into frames or messages, too.
+ */
 export interface MessageFilter {
   /**
    * Returns the bytes that may be sent so far; nothing is held back beyond the end of a message.
@@ -186,8 +203,8 @@ export interface SshLogin {
 }
 
 /**
- * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a header
- * field named `:path`, so that secrets and refs in a query are found too.
+ * Exchanges secrets for refs and back. Header names are lower case; the path and query of a request come as a
+ * header field named `:path`, so that secrets and refs in a query are found too.
  */
 export interface CredentialPort {
   /** Replaces the secrets that a guest sent with refs. A field whose name holds a secret is dropped. */
@@ -195,18 +212,23 @@ export interface CredentialPort {
   /**
    * Replaces refs with secrets, for hosts that the credential's provider owns.
    *
-   * @throws {SbxError} `credential.denied`, best as {@linkcode CredentialDenied}: an unknown ref, or one not allowed there
+   * @throws {SbxError} `credential.denied`, best as {@linkcode CredentialDenied}: an
+   * unknown ref, or one not allowed there
    */
   inject(to: Destination, headers: Header[]): Injected;
   /** The signature of a request that stands for a stored key; `undefined` for any other request. */
   signature?(request: SignedRequest): RequestSignature | undefined;
-  /** Drops the trailers of a request that hold a ref or a secret: they come too late to refuse the request. */
+  /**
+   * Drops the trailers of a request that hold a ref or a secret: they come too late to refuse the request.
+   */
   trailers(to: Destination, trailers: readonly Header[]): Substituted;
-  /** True when answers from there are or may be searched: they are asked for whole and without an encoding. */
+  /**
+   * True when answers from there are or may be searched: they are asked for whole and without an encoding.
+   */
   guards(place: Omit<BodyPlace, "direction">): boolean;
   /**
-   * Replaces the secrets in head or trailers of an answer with refs, for hosts that ever got one. A field whose name holds
-   * a secret is dropped.
+   * Replaces the secrets in head or trailers of an answer with refs, for hosts that ever got one. A field
+   * whose name holds a secret is dropped.
    */
   answer(host: string, headers: Header[]): Substituted;
   /** Accounts at the database of this host and port that the guest may use, the latest first. */
@@ -227,7 +249,9 @@ export interface CredentialPort {
   scrub(text: string, isCut?: boolean): string;
   /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
   bodies(place: BodyPlace): BodyFilter | undefined;
-  /** True where bodies are searched for decoys by their first bytes too, and not as they are declared alone. */
+  /**
+   * True where bodies are searched for decoys by their first bytes too, and not as they are declared alone.
+   */
   readonly seeksDecoys?: boolean;
   /** Filter for the messages of one direction of a WebSocket. */
   messages(place: MessagePlace): MessageFilter;
@@ -286,7 +310,10 @@ export interface ModelRequest {
   headers: Header[];
 }
 
-/** Puts refs in place of secrets. @param isCut more text followed: the beginning of a secret at the end is removed too */
+/**
+ * Puts refs in place of secrets.
+ * @param isCut more text followed: the beginning of a secret at the end is removed too
+ */
 export type Scrub = (text: string, isCut?: boolean) => string;
 
 /** A request that is a model call, or may be one. */
@@ -295,19 +322,22 @@ export interface ModelDraft {
   /** true when only an unreadable body makes it a model call: without rules on models it does not count */
   isGuess: boolean;
   /**
-   * Finds why the call cannot be read whole and unambiguously, as a clause without secrets; `undefined` when it can.
-   * Where rules read models, such a call is refused.
+   * Finds why the call cannot be read whole and unambiguously, as a clause without secrets; `undefined` when
+   * it can. Where rules read models, such a call is refused.
    */
   fault(): string | undefined;
   /** Sums up the most that the call can use. */
   bill(): Bill;
-  /** Body that asks the provider to count the tokens of its stream; `undefined` where it does, or cannot be asked. */
+  /**
+   * Body that asks the provider to count the tokens of its stream; `undefined`
+   * where it does, or cannot be asked.
+   */
   counted(): Uint8Array | undefined;
 }
 
 /**
- * Reads one model call from the bytes that pass. An error ends the reading, never the stream. The upstream is asked for
- * an unencoded response.
+ * Reads one model call from the bytes that pass. An error ends the reading, never the stream. The upstream is
+ * asked for an unencoded response.
  */
 export interface ModelCall {
   /** most `bytes` of the request's body that it needs before the decision */
@@ -315,8 +345,8 @@ export interface ModelCall {
   /**
    * Drafts the event to decide on before the request is sent; `undefined` when it is not a model call.
    *
-   * @param body the request's body without encoding, with refs and secrets as the guest sent them: text for the draft
-   * goes through `scrub` first
+   * @param body the request's body without encoding, with refs and secrets as the guest sent them: text for
+   * the draft goes through `scrub` first
    * @param missing why `body` is not the whole body, as a clause; absent when it is
    */
   request(
@@ -336,7 +366,10 @@ export interface ModelCall {
   chunk(bytes: Uint8Array): void;
   /** The response read so far. @param error reason of an early end */
   end(error?: string): ModelEvent["response"] | undefined;
-  /** What budgets need of the response; after {@linkcode ModelCall.end}. @param complete it came to its end */
+  /**
+   * What budgets need of the response; after {@linkcode ModelCall.end}.
+   * @param complete it came to its end
+   */
   use(complete: boolean): CallUse;
 }
 
@@ -378,8 +411,8 @@ export interface ModelSocket {
   /** longest message of an upstream that is read, in `bytes`; a longer one passes unread */
   readonly responseMax: number;
   /**
-   * Finds the call that a message of the guest makes; `undefined` for one that makes none. The message itself goes to
-   * {@linkcode ModelCall.request}.
+   * Finds the call that a message of the guest makes; `undefined` for one that makes none. The message itself
+   * goes to {@linkcode ModelCall.request}.
    *
    * @param text `undefined` for a binary message
    */
@@ -410,8 +443,8 @@ export interface NamePort {
   /** Name for which this guest last received the address. */
   nameOf(address: string): string | undefined;
   /**
-   * Resolves a name for a request of the host, or for a host that a rule set. A `dns.query` event, decided on like the
-   * guest's own queries.
+   * Resolves a name for a request of the host, or for a host that a rule set. A `dns.query` event, decided
+   * on like the guest's own queries.
    *
    * @returns at least one address
    * @throws {SbxError} `policy.blocked` and the errors of the resolver
@@ -419,13 +452,19 @@ export interface NamePort {
   lookup(name: string, actor: "vm" | "host"): Promise<string[]>;
 }
 
-// Cache port: artefacts of registries that VMs share (docs/design/contracts/05-policy.md §5, "Cache"). Implemented by
-// lib/cache.
+// Cache port: artefacts of registries that VMs share (docs/design/contracts/05-policy.md §5,
+// "Cache"). Implemented by lib/cache.
 
 export interface CachePort {
-  /** Sees a request of the guest, also one that only the upstream may answer: apt's say which suites an archive has. */
+  /**
+   * Sees a request of the guest, also one that only the upstream may answer: apt's
+   * say which suites an archive has.
+   */
   see(request: Destination & { target: string }): void;
-  /** The artefact that a request is for; `undefined` for any other request. @param request.target canonical path and query */
+  /**
+   * The artefact that a request is for; `undefined` for any other request.
+   * @param request.target canonical path and query
+   */
   match(request: Destination & { target: string }): CachedArtifact | undefined;
 }
 

@@ -126,7 +126,10 @@ export class WireBody implements BodySource {
     return piece;
   }
 
-  /** Reads the next chunk size line; after the last chunk, the trailers. @returns false at the end of the body */
+  /**
+   * Reads the next chunk size line; after the last chunk, the trailers.
+   * @returns false at the end of the body
+   */
   async #beginChunk(): Promise<boolean> {
     if (this.#atChunkEnd) {
       while (this.#connection.count < 2) await this.#fill();
@@ -328,7 +331,10 @@ export function keepsAlive({ headers, old }: { headers: readonly Header[]; old: 
 
 // Writes heads and bodies of HTTP/1.1 messages in few writes.
 
-/** Byte text of a head: first line, fields, and the empty line. @param more further fields, each with its line end */
+/**
+ * Byte text of a head: first line, fields, and the empty line.
+ * @param more further fields, each with its line end
+ */
 export function formatHead(first: string, headers: readonly Header[], more = ""): string {
   let text = first + "\r\n";
   for (const [name, value] of headers) text += `${name}: ${value}\r\n`;

@@ -20,8 +20,8 @@ export function putLatin1(text: string, into: Uint8Array, at: number): number {
 const SLICED_MIN = 13;
 
 /**
- * Copies text into a string of its own. A slice keeps the whole text it was cut from in memory, and V8 needs three times
- * as long to write it as JSON.
+ * Copies text into a string of its own. A slice keeps the whole text it was cut from in memory, and V8 needs
+ * three times as long to write it as JSON.
  */
 export function flatten(text: string): string {
   return text.length < SLICED_MIN ? text : [text.slice(0, 1), text.slice(1)].join("");

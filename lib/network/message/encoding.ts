@@ -4,12 +4,15 @@ import { BUFFERED_BODY_MAX, ENCODINGS_MAX, FRAMES_MAX } from "../limit.ts";
 import type { Header } from "./header.ts";
 import type { Transform } from "node:stream";
 
-/** Encodings that change no byte of the payload's text: `aws-chunked` puts lines with sizes between its pieces. */
+/**
+ * Encodings that change no byte of the payload's text: `aws-chunked` puts lines
+ * with sizes between its pieces.
+ */
 const PLAIN = new Set(["", "identity", "aws-chunked"]);
 
 /**
- * Content encodings of a body, from all its fields and in the order in which they were applied, separated by commas;
- * `undefined` for none.
+ * Content encodings of a body, from all its fields and in the order in which they were applied, separated
+ * by commas; `undefined` for none.
  */
 export function encodingOf(headers: readonly Header[]): string | undefined {
   const encodings: string[] = [];

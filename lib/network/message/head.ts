@@ -1,4 +1,7 @@
-/** Heads of HTTP/1.1 messages (RFC 9112), parsed strictly: bytes that two programs could read differently are refused. */
+/**
+ * Heads of HTTP/1.1 messages (RFC 9112), parsed strictly: bytes that two programs
+ * could read differently are refused.
+ */
 import { MessageFault } from "../fault.ts";
 import { HEADERS_MAX, METHOD_MAX } from "../limit.ts";
 import type { Header } from "./header.ts";
@@ -25,7 +28,8 @@ const LF = 10;
 const CR = 13;
 
 /**
- * Finds the end of the head at the beginning of `bytes`: the offset behind its empty line, −1 while it is incomplete.
+ * Finds the end of the head at the beginning of `bytes`: the offset behind its empty
+ * line, −1 while it is incomplete.
  *
  * @throws {MessageFault} for a line that ends without CR
  */
@@ -165,7 +169,10 @@ function cacheField(line: string, field: Header): Header {
   return copy;
 }
 
-/** Checks fields received as pairs (HTTP/2), so that no field can become two in HTTP/1.1. @throws {MessageFault} */
+/**
+ * Checks fields received as pairs (HTTP/2), so that no field can become two in HTTP/1.1.
+ * @throws {MessageFault}
+ */
 export function checkFields(headers: readonly Header[]): void {
   if (headers.length > HEADERS_MAX) throw new MessageFault(`more than ${HEADERS_MAX} header fields`);
   for (const [name, value] of headers) {

@@ -19,8 +19,8 @@ export function acceptIdentity(headers: readonly Header[]): Header[] {
 }
 
 /**
- * Fields that ask for a part of an answer, or for another form of it: a secret that its host repeats could come in two
- * parts, or in bytes that are not searched.
+ * Fields that ask for a part of an answer, or for another form of it: a secret that its host repeats could
+ * come in two parts, or in bytes that are not searched.
  */
 const PARTIAL = new Set([
   "range",
@@ -71,8 +71,8 @@ const IMITATED = new Set([...HOP_BY_HOP, "host", "content-encoding", "content-ty
 const PLAIN_NAME = /^[a-z0-9]+(?:-[a-z0-9]+)*$/;
 
 /**
- * Drops fields whose names some servers take for a field of this connection or of the body (`transfer_encoding`,
- * `content!length`): their values have not been checked.
+ * Drops fields whose names some servers take for a field of this connection or of the body
+ * (`transfer_encoding`, `content!length`): their values have not been checked.
  *
  * @returns the other fields, and the names that the dropped ones imitate
  */

@@ -107,8 +107,8 @@ const strict = new TextDecoder("utf-8", { fatal: true });
 const lenient = new TextDecoder("utf-8");
 
 /**
- * Text of bytes with a text type in their declared charset, and of bytes that are UTF-8 without NUL; `undefined` for
- * other bytes.
+ * Text of bytes with a text type in their declared charset, and of bytes that are UTF-8 without
+ * NUL; `undefined` for other bytes.
  */
 function recordedText(
   bytes: Uint8Array,
@@ -139,8 +139,8 @@ export function isUnambiguous(bytes: Uint8Array, type: string | undefined): bool
 }
 
 /**
- * Every text that a receiver may read, one after the other: as UTF-8 with invalid bytes replaced, in the charset that is
- * declared or marked, and without the NUL bytes of UTF-16 and UTF-32.
+ * Every text that a receiver may read, one after the other: as UTF-8 with invalid bytes replaced, in the
+ * charset that is declared or marked, and without the NUL bytes of UTF-16 and UTF-32.
  *
  * @returns `undefined` for an unknown charset, such as UTF-7, whose text is unknown
  */
@@ -157,7 +157,10 @@ export function possibleText(bytes: Uint8Array, type: string | undefined): strin
   return [...texts].join("\n");
 }
 
-/** Declared charset of a content type by its canonical name, `utf-8` by default; `undefined` for an unknown one. */
+/**
+ * Declared charset of a content type by its canonical name, `utf-8` by default;
+ * `undefined` for an unknown one.
+ */
 export const charsetOf = memoize((type: string): string | undefined => {
   const labels = type.matchAll(/;\s*charset\s*=\s*"?([^\s";,]*)/gi).map(([, label]) => label.toLowerCase());
   const names = new Set(labels.map(encodingName));

@@ -97,7 +97,10 @@ export class ResponseFacts {
   }
 }
 
-/** Tools that a request offers to its model: in its body, in the input of OpenAI's Responses API, and in namespaces. */
+/**
+ * Tools that a request offers to its model: in its body, in the input of OpenAI's
+ * Responses API, and in namespaces.
+ */
 export function toolsOf(body: Json): Json[] {
   const added = listOf(body.input).map(objectOf).filter(({ type }) => type === "additional_tools");
   return [body, ...added].flatMap(({ tools }) => listOf(tools)).map(objectOf).flatMap(withMembers);

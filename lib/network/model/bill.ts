@@ -172,7 +172,10 @@ function unpricedOf(body: Json, tiers: readonly string[] = []): string | undefin
   }
 }
 
-/** True for a request whose input is more than its body: by an id or an address, or from a tool of the provider. */
+/**
+ * True for a request whose input is more than its body: by an id or an address,
+ * or from a tool of the provider.
+ */
 function namesInput(body: Json): boolean {
   return [body, objectOf(body.request)].some((part) => toolsOf(part).some(isServerTool)) ||
     // One that is stored at the provider; another is a text.

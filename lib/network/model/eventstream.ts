@@ -1,6 +1,6 @@
 /**
- * Messages of AWS's binary event streams (`application/vnd.amazon.eventstream`), from arbitrarily split bytes: lengths with
- * a checksum, headers, a payload, and a checksum of all.
+ * Messages of AWS's binary event streams (`application/vnd.amazon.eventstream`), from arbitrarily split
+ * bytes: lengths with a checksum, headers, a payload, and a checksum of all.
  */
 import { crc32 } from "node:zlib";
 import { parseJson } from "../../base/json/mod.ts";
@@ -40,7 +40,10 @@ class EventStream implements Values {
     this.#onValue = onValue;
   }
 
-  /** @throws {RangeError} a limit is exceeded @throws {SyntaxError} a damaged message, or one whose JSON is invalid */
+  /**
+   * @throws {RangeError} a limit is exceeded
+   * @throws {SyntaxError} a damaged message, or one whose JSON is invalid
+   */
   push(bytes: Uint8Array): void {
     for (let at = 0; at < bytes.length;) {
       const wanted = (this.#length || PRELUDE) - this.#size;

@@ -41,8 +41,8 @@ const OPEN = new Set([0x5b, 0x7b]);
 const CLOSE = new Set([0x5d, 0x7d]);
 
 /**
- * Finds why receivers may read a JSON text differently: a key that repeats within an object, of which some take the
- * first and some the last, or deep nesting, which some refuse.
+ * Finds why receivers may read a JSON text differently: a key that repeats within an object, of which some
+ * take the first and some the last, or deep nesting, which some refuse.
  *
  * @param text valid JSON
  * @returns a clause about the body; `undefined` for a text that everybody reads the same
@@ -170,7 +170,9 @@ export class ValueReader {
     }
   }
 
-  /** Reads one JSON text. Google streams a list; text that is not JSON may be lines with a wrong content type. */
+  /**
+   * Reads one JSON text. Google streams a list; text that is not JSON may be lines with a wrong content type.
+   */
   #readText(text: string): void {
     if (text.trim() === "") return;
     let value: unknown;

@@ -55,7 +55,10 @@ function fold(key: string): string {
   return key.replace(/[\x00-\x20]/g, "").toUpperCase().toLowerCase();
 }
 
-/** Values of `model`, of the list `models` (fallbacks), of tools that are models themselves, and of changes among the input. */
+/**
+ * Values of `model`, of the list `models` (fallbacks), of tools that are models themselves,
+ * and of changes among the input.
+ */
 function* valuesAtTop(body: Json): Generator<unknown> {
   if (body.model !== undefined && body.model !== null) yield body.model;
   yield* listOf(body.models);

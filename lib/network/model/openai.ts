@@ -68,7 +68,9 @@ function readUsage(usage: Json, details: Json, facts: ResponseFacts): void {
   if (output !== undefined) facts.usage.output = output;
 }
 
-/** Reads an output item. A stream repeats each item in the final response; its id identifies the repetition. */
+/**
+ * Reads an output item. A stream repeats each item in the final response; its id identifies the repetition.
+ */
 function readItem(value: Json, facts: ResponseFacts): void {
   const argumentsField = ARGUMENTS_FIELDS.get(textOf(value.type));
   if (argumentsField === undefined) return;

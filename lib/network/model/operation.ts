@@ -7,7 +7,10 @@ import { countOf, type Json, listOf, nameOf, objectOf } from "./json.ts";
 
 /** Where a request names its model. */
 export type Naming =
-  /** at the top of its body, in its path or in its query; a request that names none is refused like an unreadable one */
+  /**
+   * at the top of its body, in its path or in its query; a request that names none is
+   * refused like an unreadable one
+   */
   | "top"
   /** anywhere in its body: batches, sessions */
   | "anywhere"
@@ -62,7 +65,10 @@ export function operationOf(path: string): Operation {
   return { name: "other", naming: "perhaps" };
 }
 
-/** Operations of known providers without a reader of their own: embeddings, images, audio, batches, and unknown ones. */
+/**
+ * Operations of known providers without a reader of their own: embeddings, images,
+ * audio, batches, and unknown ones.
+ */
 export const other: Api = {
   family: "other",
   operation: "other",

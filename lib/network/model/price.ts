@@ -41,8 +41,9 @@ export interface Estimate {
   /** millionths of a US dollar */
   micros: number;
   /**
-   * Price that was used where the model has none at its provider: that of its family's version before it (`gpt-6.2-sol`
-   * for `gpt-6.3-sol`), or the dearest of the provider; or its own one that no source has. Absent: the model's own price.
+   * Price that was used where the model has none at its provider: that of its family's version before it
+   * (`gpt-6.2-sol` for `gpt-6.3-sol`), or the dearest of the provider; or its own one that no source has.
+   * Absent: the model's own price.
    */
   basis?: PriceBasis;
 }
@@ -51,8 +52,8 @@ export type PriceBasis = "family" | "dearest" | "unchecked";
 /** Price of a one-hour cache entry relative to `input`. */
 const LONG_FACTOR = 2;
 /**
- * Suffixes that a model name may have after its name in the table: a release date, a version such as `-001`, or `latest`.
- * `claude-opus-4-8` is another model than `claude-opus-4`.
+ * Suffixes that a model name may have after its name in the table: a release date, a version such as `-001`,
+ * or `latest`. `claude-opus-4-8` is another model than `claude-opus-4`.
  */
 const VERSION = /^(?:[-@](?:latest|default|20\d{6}|20\d\d-\d\d-\d\d|00\d))?$/;
 /** Service tiers at the prices of the table, as providers name them. */
@@ -64,7 +65,10 @@ const MAKERS = new Set(["anthropic"]);
 /** Words of model names that name no family: stages of a release, dates and build numbers. */
 const STAGE = /^(?:preview|latest|default|exp|experimental|v?\d+|20\d{6})$/;
 
-/** Price table of models. A model outside the table is priced by its family, else as the dearest of its provider. */
+/**
+ * Price table of models. A model outside the table is priced by its family, else
+ * as the dearest of its provider.
+ */
 export class Prices {
   readonly #prices = new Map<string, Price[]>();
 
@@ -76,7 +80,10 @@ export class Prices {
     }
   }
 
-  /** Cost of a call; `undefined` for a provider outside the table, and for a service tier with prices of its own. */
+  /**
+   * Cost of a call; `undefined` for a provider outside the table, and for a
+   * service tier with prices of its own.
+   */
   cost(provider: string, model: string, usage: Partial<Usage>, tier = "default"): Estimate | undefined {
     if (provider === "bedrock") return LIST_TIERS.has(tier) ? this.#costAtBedrock(model, usage) : undefined;
     const prices = this.#prices.get(provider);
@@ -107,7 +114,10 @@ export class Prices {
   }
 }
 
-/** Maker and model of an id: of a model, of a profile such as `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, or an ARN. */
+/**
+ * Maker and model of an id: of a model, of a profile such as
+ * `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, or an ARN.
+ */
 function bedrockModelOf(id: string): { maker: string; model: string } {
   const name = id.slice(id.lastIndexOf("/") + 1).replace(/-v\d+(?::\d+(?::\w+)?)?$/, "");
   const words = name.split(".");

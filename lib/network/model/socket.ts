@@ -222,7 +222,9 @@ class SessionModel {
     for (const name of more) this.#add(name);
   }
 
-  /** Reads `session.update` of a client: until the server confirms it, the model before may answer as well. */
+  /**
+   * Reads `session.update` of a client: until the server confirms it, the model before may answer as well.
+   */
   update(event: Json): void {
     const session = objectOf(event.session);
     const wanted = nameOf(session.model);
@@ -231,7 +233,10 @@ class SessionModel {
     else this.#isFull = true;
   }
 
-  /** Reads `session.created` of a server, and `session.updated`, which confirms an update no older than the first one. */
+  /**
+   * Reads `session.created` of a server, and `session.updated`, which confirms an
+   * update no older than the first one.
+   */
   confirm({ type, session }: Json): void {
     if (type === "session.updated") this.#wanted.shift();
     this.main = nameOf(objectOf(session).model) ?? this.main;

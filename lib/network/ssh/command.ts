@@ -14,14 +14,17 @@ export interface GitCommand {
 }
 
 /**
- * `git-upload-pack 'PATH'`, as git's client writes it, or PATH alone in characters that no shell reads. A quote, a backslash or
- * a control character in the path makes it another command: shells differ on them.
+ * `git-upload-pack 'PATH'`, as git's client writes it, or PATH alone in characters that no shell reads. A
+ * quote, a backslash or a control character in the path makes it another command: shells differ on them.
  */
 const COMMAND =
   // deno-lint-ignore no-control-regex
   /^git[- ](upload|receive)-pack (?:'([^'\\!\x00-\x1f\x7f]+)'|([A-Za-z0-9._/~+@:][A-Za-z0-9._/~+@:-]*))$/;
 
-/** Reads a command line; `undefined` for one that is not of git, `fault` for a path that servers read in different ways. */
+/**
+ * Reads a command line; `undefined` for one that is not of git, `fault` for a path that
+ * servers read in different ways.
+ */
 export function gitCommandOf(command: string): GitCommand | { fault: string } | undefined {
   const [, word, quoted, bare] = COMMAND.exec(command) ?? [];
   if (word === undefined) return undefined;

@@ -1,4 +1,6 @@
-/** Events of SSH: git as over HTTPS, anything else a `CONNECT` (docs/design/contracts/05-policy.md §5, "SSH"). */
+/**
+ * Events of SSH: git as over HTTPS, anything else a `CONNECT` (docs/design/contracts/05-policy.md §5, "SSH").
+ */
 import type { HttpGit, HttpSsh } from "../../event/mod.ts";
 import type { Draft } from "../../policy/mod.ts";
 import { connectDraft, httpDraft, NO_HTTP_BODY } from "../exchange/draft.ts";

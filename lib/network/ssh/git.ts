@@ -1,4 +1,7 @@
-/** Git inside an SSH channel: the bytes of a client are held until it is decided on, as a request over HTTPS is. */
+/**
+ * Git inside an SSH channel: the bytes of a client are held until it is decided
+ * on, as a request over HTTPS is.
+ */
 import { COMMANDS_MAX, type PushReading, readPush } from "../git/mod.ts";
 import type { ChannelReader } from "./channel.ts";
 
@@ -17,7 +20,10 @@ export interface GitCall {
   push?: PushReading;
 }
 
-/** Reads the bytes of a client before anything may pass: of a fetch its first packet, of a push all of its commands. */
+/**
+ * Reads the bytes of a client before anything may pass: of a fetch its first packet,
+ * of a push all of its commands.
+ */
 export async function readCall(from: Pick<ChannelReader, "next">, isPush: boolean): Promise<GitCall> {
   // A client may send single bytes, and packets without content: each is copied and looked at about once.
   let room = new Uint8Array(FIRST_ROOM);

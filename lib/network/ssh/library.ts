@@ -1,4 +1,6 @@
-/** The part of `ssh2` that is used, its algorithms, and its first load: most VMs never make an SSH connection. */
+/**
+ * The part of `ssh2` that is used, its algorithms, and its first load: most VMs never make an SSH connection.
+ */
 import type { Duplex, Readable, Writable } from "node:stream";
 import type { Buffer } from "node:buffer";
 

@@ -12,5 +12,7 @@ export const USER_MAX = 128;
 export const BACKLOG_MAX = 4 * 1024 * 1024;
 /** Most `bytes` that a side sends and gets none back: data is answered by a larger window. */
 export const SILENT_MAX = 16 * 1024 * 1024;
-/** Most `bytes` of a refused push that are read and dropped: git reads no answer before it has sent its pack. */
+/**
+ * Most `bytes` of a refused push that are read and dropped: git reads no answer before it has sent its pack.
+ */
 export const REFUSED_PACK_MAX = 64 * 1024 * 1024;

@@ -1,6 +1,6 @@
 /**
- * SSH of a guest (docs/design/contracts/05-policy.md §5, "SSH"): a connection to the host and port of a credential that the
- * VM may use ends here, and the host logs in with a key that the guest never has.
+ * SSH of a guest (docs/design/contracts/05-policy.md §5, "SSH"): a connection to the host and port of a
+ * credential that the VM may use ends here, and the host logs in with a key that the guest never has.
  */
 import type { Ca } from "../ca/mod.ts";
 import { connectDraft } from "../exchange/draft.ts";

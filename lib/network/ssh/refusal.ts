@@ -4,7 +4,10 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 /** SSH_MSG_DISCONNECT, and SSH_DISCONNECT_HOST_NOT_ALLOWED_TO_CONNECT (RFC 4253 §11.1). */
 const DISCONNECT = 1;
 const NOT_ALLOWED = 1;
-/** A packet without a cipher fills blocks of so many `bytes`, and has so many of padding at least (RFC 4253 §6). */
+/**
+ * A packet without a cipher fills blocks of so many `bytes`, and has so many of
+ * padding at least (RFC 4253 §6).
+ */
 const BLOCK = 8;
 const PADDING_MIN = 4;
 

@@ -72,7 +72,8 @@ interface Order extends Pick<HttpSsh, "kind" | "command"> {
 }
 
 /**
- * Takes the requests of a session. Forwarding, of agents too, is refused by the library where nothing listens for it.
+ * Takes the requests of a session. Forwarding, of agents too, is refused by the
+ * library where nothing listens for it.
  *
  * @param ended called once when it is closed; never for a session that ran nothing, which the library keeps
  */

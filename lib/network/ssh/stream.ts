@@ -32,8 +32,8 @@ export class SshStream extends Duplex {
   }
 
   /**
-   * Waits until the peer has taken most of its bytes. A peer may grant any window, and a key exchange that it does not
-   * end holds everything back.
+   * Waits until the peer has taken most of its bytes. A peer may grant any window, and a key exchange that it
+   * does not end holds everything back.
    */
   async room(): Promise<void> {
     while (!this.destroyed && Math.max(this.#given, this.writableLength) > BACKLOG_MAX) {

@@ -56,7 +56,8 @@ export class Http1Exchange implements UpstreamExchange {
       if (body instanceof AnnouncedBody) this.#continuation = new Continuation();
       const sending = this.#send(request, body);
       const response = this.#read(request);
-      // An error of sending is the better reason; but an upstream may respond before it has the whole request.
+      // An error of sending is the better reason; but an upstream may respond
+      // before it has the whole request.
       this.response = Promise.race([response, sending.then(() => response)]);
       sending.catch(ignore("the race above gets the error"));
       response.catch(ignore("the race above gets the error")).finally(() =>

@@ -44,8 +44,8 @@ export class Flight {
 }
 
 /**
- * Connections to upstreams, reused between requests. Only requests for the same host at the same address share one, so
- * that a request goes to the address that policy decided on.
+ * Connections to upstreams, reused between requests. Only requests for the same host at the same address
+ * share one, so that a request goes to the address that policy decided on.
  */
 export class Pool {
   readonly #watch: DeadlineWatch;
@@ -77,8 +77,9 @@ export class Pool {
   }
 
   /**
-   * Sends a request. It is sent again when an idle connection turns out to be closed and the request is idempotent or
-   * its body has not been asked for, and when the upstream reports that it has not processed it.
+   * Sends a request. It is sent again when an idle connection turns out to be closed and
+   * the request is idempotent or its body has not been asked for, and when the upstream
+   * reports that it has not processed it.
    *
    * @throws {SbxError} `upstream.failed` or `upstream.timeout` from connecting
    * @throws {ConnectionLost | MessageFault} from the exchange
@@ -125,7 +126,10 @@ export class Pool {
     for (const connection of [...this.#open]) connection.close();
   }
 
-  /** Reuses no connection of now: an upstream or a router may have dropped it without a word while the host slept. */
+  /**
+   * Reuses no connection of now: an upstream or a router may have dropped it
+   * without a word while the host slept.
+   */
   renew(): void {
     for (const session of [...this.#sessions.values()].flat()) session.retire();
     for (const connection of [...this.#idle.values()].flat()) connection.close();
@@ -270,7 +274,8 @@ export class SharedDials {
   /**
    * Begins a request on the session of an attempt under way, or else on an attempt of its own.
    *
-   * @param begin takes the result at once, before another request can: a session has room for a number of streams
+   * @param begin takes the result at once, before another request can: a session
+   * has room for a number of streams
    * @throws {SbxError} the attempt failed
    */
   async open<T, E>(

@@ -14,7 +14,10 @@ export interface DialAddress {
   isOverride?: boolean;
 }
 
-/** Opens a TCP connection to the address that policy decided on. @param target.name the guest's name for the address */
+/**
+ * Opens a TCP connection to the address that policy decided on.
+ * @param target.name the guest's name for the address
+ */
 export type TcpConnector = (
   target: { hostname: string; port: number; name?: string },
   signal: AbortSignal,
@@ -59,7 +62,10 @@ export class Continuation {
     this.#settled.resolve(isAsked);
   }
 
-  /** Waits, at most `ms`: many servers never answer an announcement. @returns true when the body may go out */
+  /**
+   * Waits, at most `ms`: many servers never answer an announcement.
+   * @returns true when the body may go out
+   */
   async wait(watch: DeadlineWatch, ms: number): Promise<boolean> {
     const deadline = watch.add(() => this.settle(true));
     deadline.set(ms);

@@ -1,6 +1,6 @@
 /**
- * Compression of WebSocket messages (permessage-deflate, RFC 7692): its negotiation with each side, and the two directions
- * of zlib. Messages are inflated to be searched, and compressed again.
+ * Compression of WebSocket messages (permessage-deflate, RFC 7692): its negotiation with each side, and the
+ * two directions of zlib. Messages are inflated to be searched, and compressed again.
  */
 import { constants, createDeflateRaw, createInflateRaw, type DeflateRaw, type InflateRaw } from "node:zlib";
 import { joinBytes } from "../../base/bytes/mod.ts";
@@ -40,7 +40,10 @@ const TAIL = Uint8Array.of(0, 0, 255, 255);
 /** Message without text, and end of one whose text was written (RFC 7692 §7.2.3.6). */
 const EMPTY_BLOCK = Uint8Array.of(0);
 
-/** First offer of a guest that can be agreed on; `undefined` for none. Offers that cannot be read are declined (§5.1). */
+/**
+ * First offer of a guest that can be agreed on; `undefined` for none. Offers that
+ * cannot be read are declined (§5.1).
+ */
 export function agreeWithGuest(headers: readonly Header[]): Deflate | undefined {
   for (const extension of extensionsOf(headers) ?? []) {
     const given = extension.name === NAME ? parametersOf(extension, "guest") : undefined;
@@ -95,7 +98,9 @@ const TOKEN = "[!#$%&'*+.^_`|~0-9A-Za-z-]+";
 const PARAMETER = `[ \\t]*;[ \\t]*(${TOKEN})(?:[ \\t]*=[ \\t]*(?:(${TOKEN})|"(${TOKEN})"))?`;
 const EXTENSION = new RegExp(`^[ \\t]*(${TOKEN})((?:${PARAMETER})*)[ \\t]*$`);
 
-/** Extensions of all fields (RFC 6455 §9.1), in their order; `undefined` for a field that breaks the grammar. */
+/**
+ * Extensions of all fields (RFC 6455 §9.1), in their order; `undefined` for a field that breaks the grammar.
+ */
 function extensionsOf(headers: readonly Header[]): Extension[] | undefined {
   const extensions: Extension[] = [];
   for (const [name, value] of headers) {
@@ -116,7 +121,10 @@ function extensionsOf(headers: readonly Header[]): Extension[] | undefined {
 
 type Parameters = Partial<Record<string, string>>;
 
-/** Parameters of permessage-deflate (RFC 7692 §7.1); `undefined` for invalid ones. @param from the side that sent them */
+/**
+ * Parameters of permessage-deflate (RFC 7692 §7.1); `undefined` for invalid ones.
+ * @param from the side that sent them
+ */
 function parametersOf({ parameters }: Extension, from: "guest" | "upstream"): Parameters | undefined {
   const given: Parameters = {};
   for (const [name, value] of parameters) {

@@ -1,4 +1,7 @@
-/** Frames of WebSockets (RFC 6455 §5.2), read strictly and written: bytes that two programs could read differently are refused. */
+/**
+ * Frames of WebSockets (RFC 6455 §5.2), read strictly and written: bytes that two programs
+ * could read differently are refused.
+ */
 import { ignore } from "../../base/error/mod.ts";
 import { CONTROL_PAYLOAD_MAX, FRAME_WHOLE_MAX } from "../limit.ts";
 import { ConnectionLost } from "../fault.ts";
@@ -87,7 +90,11 @@ function applyMask(bytes: Uint8Array, mask: Uint8Array, offset: number): void {
   for (let at = 0; at < bytes.length; at++) bytes[at] ^= mask[(offset + at) & 3];
 }
 
-/** Head of a frame to write. @param mask of a frame to an upstream @param compressed begins a compressed message */
+/**
+ * Head of a frame to write.
+ * @param mask of a frame to an upstream
+ * @param compressed begins a compressed message
+ */
 export function formatFrameHead(
   opcode: number,
   final: boolean,
@@ -148,7 +155,10 @@ export class FrameReader {
     if (deflate) this.#inflater = new Inflater(deflate);
   }
 
-  /** @returns `null` when the side has closed its connection between two frames @throws {SocketFault | ConnectionLost} */
+  /**
+   * @returns `null` when the side has closed its connection between two frames
+   * @throws {SocketFault | ConnectionLost}
+   */
   async next(): Promise<DataPiece | ControlFrame | null> {
     while (true) {
       if (this.#inflated) return await this.#nextPart(this.#inflated);

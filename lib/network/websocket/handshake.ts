@@ -12,7 +12,8 @@ const KEY = /^[A-Za-z0-9+/]{21}[AQgw]==$/;
 /**
  * Requested protocol of an upgrade; only WebSocket is supported, any other is answered without an upgrade.
  *
- * @throws {MessageFault} for a request that names WebSocket and is not a handshake: what follows could be read differently
+ * @throws {MessageFault} for a request that names WebSocket and is not a handshake: what
+ * follows could be read differently
  */
 export function upgradeOf({ method, old, headers }: RequestHead, hasBody: boolean): string | undefined {
   const isNamed = headers.some(([name, value]) =>

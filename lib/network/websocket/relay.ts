@@ -32,7 +32,8 @@ export interface SocketChannel {
   /**
    * Takes the next part of a message.
    *
-   * @returns bytes to send instead, which may be overwritten; `undefined` for none, not even the end of the message
+   * @returns bytes to send instead, which may be overwritten; `undefined` for none,
+   * not even the end of the message
    * @throws {SocketEnded}
    */
   take(piece: DataPiece): Uint8Array | undefined | Promise<Uint8Array | undefined>;
@@ -250,8 +251,8 @@ async function blame(side: Side, writing: Promise<void>): Promise<void> {
 }
 
 /**
- * Pings of one side on their way to the other. They travel with a number instead of their payload, and come back with
- * it: a payload could carry a secret past the search of messages.
+ * Pings of one side on their way to the other. They travel with a number instead of their payload, and come
+ * back with it: a payload could carry a secret past the search of messages.
  */
 export class PingTable {
   readonly #payloads = new Map<number, Uint8Array>();

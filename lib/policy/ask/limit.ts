@@ -2,9 +2,14 @@
 
 /** `s` after which an unanswered ask is a denial, unless its rule has `ask_timeout`. */
 export const ASK_TIMEOUT = 60;
-/** `ms` after which a guest whose event waits is answered, where it can send the event again: less than clients wait. */
+/**
+ * `ms` after which a guest whose event waits is answered, where it can send the event
+ * again: less than clients wait.
+ */
 export const HELD_MS = 12_000;
-/** `s` from its beginning that an ask stays after its guest was answered, unless its rule has `ask_timeout`. */
+/**
+ * `s` from its beginning that an ask stays after its guest was answered, unless its rule has `ask_timeout`.
+ */
 export const ASK_OPEN = 600;
 /** `ms` that an answer once holds for an event that is to be sent again. */
 export const RETRY_MS = 600_000;
@@ -24,5 +29,7 @@ export const COVERS_MAX = 1024;
 export const SUBJECT_MAX = 512;
 /** Most segments of a request's path that an answer for a path can end at. */
 export const PATHS_MAX = 32;
-/** `ms` that an ask is shown before it takes an answer: one that is given earlier was meant for another ask. */
+/**
+ * `ms` that an ask is shown before it takes an answer: one that is given earlier was meant for another ask.
+ */
 export const READ_MS = 700;

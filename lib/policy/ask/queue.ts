@@ -41,11 +41,17 @@ interface Pending {
   /** of the event: {@linkcode contentOf} */
   content: string;
   timer: ReturnType<typeof setTimeout>;
-  /** absent: its request ended with the connections of a VM that was suspended or copied; the next one like it waits here */
+  /**
+   * absent: its request ended with the connections of a VM that was suspended or copied;
+   * the next one like it waits here
+   */
   waiter?: Waiter;
   /** of events that wait for the same answer */
   joined?: Waiter[];
-  /** contents of events that its guest was answered about, without an answer of a person: each may be sent again */
+  /**
+   * contents of events that its guest was answered about, without an answer of a
+   * person: each may be sent again
+   */
   left?: string[];
 }
 
@@ -69,8 +75,8 @@ interface Standing {
 }
 
 /**
- * The asks of one session; answers last as long as the session. It gets only decisions that are `ask`, so no answer can
- * undo a block, and an answer to an ask of a corp rule covers one event only.
+ * The asks of one session; answers last as long as the session. It gets only decisions that are `ask`, so no
+ * answer can undo a block, and an answer to an ask of a corp rule covers one event only.
  */
 export class AskQueue {
   readonly #pending = new Map<string, Pending>();
@@ -127,14 +133,16 @@ export class AskQueue {
     });
   }
 
-  /** Ends an answer that covers further events: the next one is asked about again. Answers to other asks stay. */
+  /**
+   * Ends an answer that covers further events: the next one is asked about again. Answers to other asks stay.
+   */
   revoke(askId: string): void {
     for (const [key, { ask }] of this.#standing) if (ask?.ask_id === askId) this.#standing.delete(key);
   }
 
   /**
-   * Asks about an event whose decision is `ask`. Settles when a person answers, at the deadline, or at once when an
-   * earlier answer covers it; no other event waits for it.
+   * Asks about an event whose decision is `ask`. Settles when a person answers, at the deadline, or at once
+   * when an earlier answer covers it; no other event waits for it.
    *
    * @param timeout `s` until the deadline
    * @param shown the event as people are shown it, with refs in place of secrets
@@ -217,9 +225,9 @@ export class AskQueue {
    * Answers an ask, and every other pending ask that the answer covers.
    *
    * @param shown digest of the ask that the person read; the service always has one
-   * @throws SbxError `ask.not_found`; `ask.changed`: another ask was shown; `ask.invalid`: minutes out of range, a lasting
-   * answer to an ask that has no scope, or one for the host of an event without one; `policy.blocked`: an allowance that
-   * would loosen a corp rule
+   * @throws SbxError `ask.not_found`; `ask.changed`: another ask was shown; `ask.invalid`: minutes out of
+   * range, a lasting answer to an ask that has no scope, or one for the host of an event without one;
+   * `policy.blocked`: an allowance that would loosen a corp rule
    */
   resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy, shown?: string): Ask {
     const pending = this.#pending.get(askId);
@@ -275,8 +283,8 @@ export class AskQueue {
   }
 
   /**
-   * Answers the guest about an event that still waits, before its client gives up. The ask stays for the person, and for
-   * the next event that is equal; one that cannot be recognized goes on waiting.
+   * Answers the guest about an event that still waits, before its client gives up. The ask stays for the
+   * person, and for the next event that is equal; one that cannot be recognized goes on waiting.
    *
    * @param extend gives the person longer: the ask has the default deadline
    */
@@ -307,7 +315,10 @@ export class AskQueue {
     this.#options.onAsk?.(ask);
   }
 
-  /** Makes room among asks of one scope that no event waits for: a client that changes its request at each try leaves one each. */
+  /**
+   * Makes room among asks of one scope that no event waits for: a client that changes its
+   * request at each try leaves one each.
+   */
   #dropLeft(alike: readonly Pending[]): void {
     const left = alike.filter((each) => each.left && !each.waiter && !each.joined?.length);
     for (const { ask } of left.slice(0, Math.max(0, left.length + 1 - LEFT_MAX))) {
@@ -315,7 +326,10 @@ export class AskQueue {
     }
   }
 
-  /** Takes back the ask about an event that nothing waits for any more; while the asks are held, it waits for the next one. */
+  /**
+   * Takes back the ask about an event that nothing waits for any more; while the asks are
+   * held, it waits for the next one.
+   */
   withdraw(eventId: string): void {
     const isOf = (waiter?: Waiter) => waiter?.eventId === eventId;
     const pending = [...this.#pending.values()].find(({ waiter, joined }) =>
@@ -528,7 +542,9 @@ function askLine(event: Event): string {
 // Digest of an ask: an answer names it, and so goes to the ask that its person read
 // (docs/design/contracts/05-policy.md §5, "Asks").
 
-/** Characters of the digest in an ask's id: ids of events count up, so a typing error would name another ask. */
+/**
+ * Characters of the digest in an ask's id: ids of events count up, so a typing error would name another ask.
+ */
 const DIGEST_IN_ID = 8;
 
 /** Parts of an ask that a person reads; the others change while it waits. */
@@ -544,8 +560,8 @@ function contentOf({ common, schema_version: _, ...families }: Event): string {
 }
 
 /**
- * True where equal content means an equal event: the event holds its body whole, and as text. Of a push, the objects' names are
- * as good.
+ * True where equal content means an equal event: the event holds its body whole, and as text. Of a push,
+ * the objects' names are as good.
  */
 function isWhole({ http, model }: Event): boolean {
   const bodies = [http?.request.git?.updates ? undefined : http?.request.body, model?.request.body];

@@ -40,8 +40,9 @@ const ADDRESS_TYPES = ["A", "AAAA"];
 const isAddressType = (qtype: string | undefined) => qtype !== undefined && ADDRESS_TYPES.includes(qtype);
 
 /**
- * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is too long to be read:
- * its ask can be answered once only. Events that differ in a secret only have scopes of their own, with one text.
+ * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is
+ * too long to be read: its ask can be answered once only. Events that differ in a secret only have
+ * scopes of their own, with one text.
  *
  * @param shown the event with refs in place of secrets
  */
@@ -114,8 +115,8 @@ function pathCovers(shown: Event, path: string): string | undefined {
 }
 
 /**
- * The path of a request and its folders, longest first: as people are shown it, and its own. A path that is not
- * absolute, such as that of `OPTIONS *`, has none.
+ * The path of a request and its folders, longest first: as people are shown it, and its own. A path that is
+ * not absolute, such as that of `OPTIONS *`, has none.
  */
 function pathsOf(event: Event, shown: Event): { path: string; own: string }[] {
   if (originOf(event) === undefined) return [];
@@ -134,12 +135,18 @@ function hostOf({ http, dns }: Event): string | undefined {
   return http && !http.request.ssh ? http.request.host || undefined : undefined;
 }
 
-/** True for an event that waits for the answer to another ask of its scope: a resolver sends both, again and again. */
+/**
+ * True for an event that waits for the answer to another ask of its scope: a
+ * resolver sends both, again and again.
+ */
 export function joins({ dns }: Event): boolean {
   return isAddressType(dns?.request.qtype);
 }
 
-/** Fields whose values an answer covers, by family; of a push, its service, refs and kinds too; over SSH, what runs. */
+/**
+ * Fields whose values an answer covers, by family; of a push, its service, refs and
+ * kinds too; over SSH, what runs.
+ */
 const COVERED: Readonly<Record<string, readonly string[]>> = {
   http: ["method", "scheme", "host", "port", "path"].map((name) => `http.request.${name}`),
   dns: ["dns.request.qtype", "dns.request.qname"],
@@ -328,8 +335,8 @@ export interface SavedRule {
 }
 
 /**
- * The rule for events that an answer to the ask about `event` covers: an allow before the rule that asks, or that rule
- * without these events, where an allow of the same priority would lose.
+ * The rule for events that an answer to the ask about `event` covers: an allow before the rule that asks, or
+ * that rule without these events, where an allow of the same priority would lose.
  *
  * @param event as recorded
  * @param of the answer's wider reach

@@ -41,8 +41,8 @@ const TABLES: [Layer, string[]][] = [
 ];
 
 /**
- * Finds the problems of a file of rules. One of them hides none of the others: a table whose syntax is wrong is
- * left out, and a rule is compiled whatever another one has.
+ * Finds the problems of a file of rules. One of them hides none of the others: a table whose syntax is wrong
+ * is left out, and a rule is compiled whatever another one has.
  *
  * @param schema of the whole file: a rule file's, or a profile's or corp.toml's
  */
@@ -94,7 +94,10 @@ interface Readable {
   left_out: string[][];
 }
 
-/** Reads a file without the tables whose syntax is wrong. Their lines stay, empty, so that the others keep their numbers. */
+/**
+ * Reads a file without the tables whose syntax is wrong. Their lines stay, empty, so that
+ * the others keep their numbers.
+ */
 function readAround(text: string, file: string): Readable {
   const lines = text.split("\n");
   const problems: FileProblem[] = [];

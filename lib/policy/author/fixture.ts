@@ -64,7 +64,10 @@ export interface TestReport {
   results: TestResult[];
 }
 
-/** Parses tests, one JSON object per line; skips empty lines and lines that begin with `#`. A bad line hides no other. */
+/**
+ * Parses tests, one JSON object per line; skips empty lines and lines that begin with
+ * `#`. A bad line hides no other.
+ */
 export function parseTests(text: string): LocatedTest[] {
   return text.split("\n").flatMap((content, at): LocatedTest[] => {
     if (!content.trim() || content.startsWith("#")) return [];
@@ -154,7 +157,9 @@ function runTest(
   };
 }
 
-/** Fills in the required common fields that tests leave out, and writes names as events do; adds nothing else. */
+/**
+ * Fills in the required common fields that tests leave out, and writes names as events do; adds nothing else.
+ */
 export function completeEvent(context: PolicyContext): Event {
   const { common, ...family } = normalizeContext(context) as {
     common: Partial<Event["common"]> & Pick<Event["common"], "event_type">;

@@ -248,8 +248,8 @@ function createCoveredLint(rule: Rule, other: Rule, witness: PolicyContext | und
 }
 
 /**
- * True for an allow against a block or ask at the same priority. A block against an ask is no contradiction: both
- * restrict.
+ * True for an allow against a block or ask at the same priority. A block against an ask is
+ * no contradiction: both restrict.
  */
 function isContradiction(rule: Rule, other: Rule): boolean {
   return rule.priority === other.priority && rule.layer === other.layer && rule.action !== other.action &&
@@ -337,7 +337,10 @@ interface Blinded {
   connection: PolicyContext;
 }
 
-/** Finds a host that a rule passes uninspected, and whose content corp's rules read: the rule has no effect there. */
+/**
+ * Finds a host that a rule passes uninspected, and whose content corp's rules
+ * read: the rule has no effect there.
+ */
 function findBlinded(
   { rule, rewrites, program }: CompiledRule,
   condition: Condition,
@@ -365,8 +368,8 @@ interface Unread {
 }
 
 /**
- * Finds connections of any protocol that a rule allows by naming them; `undefined` for a rule that names none, or holds
- * them to a protocol.
+ * Finds connections of any protocol that a rule allows by naming them; `undefined` for a rule that names
+ * none, or holds them to a protocol.
  *
  * @param rules the policy's rules, without the built-in ones
  */

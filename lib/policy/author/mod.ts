@@ -1,6 +1,6 @@
 /**
- * Reading, editing, linting and testing of rules, for their authors. Loads zod and the engine: import it on demand
- * where start time matters.
+ * Reading, editing, linting and testing of rules, for their authors. Loads zod and the engine: import it on
+ * demand where start time matters.
  */
 export {
   completeEvent,

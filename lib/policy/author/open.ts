@@ -1,4 +1,6 @@
-/** Parts of events that an allow does not read, and so leaves open: each is proved by an event that it allows. */
+/**
+ * Parts of events that an allow does not read, and so leaves open: each is proved by an event that it allows.
+ */
 import type { Event, EventType, PolicyContext } from "../../event/mod.ts";
 import { type CompiledRule, withValue } from "../engine/compile.ts";
 import type { Condition, Probe } from "../engine/condition.ts";
@@ -124,7 +126,10 @@ export interface Open {
   witness: PolicyContext;
 }
 
-/** @param witness an event that the rule matches @returns `undefined` for a rule that leaves nothing open, or that decides otherwise */
+/**
+ * @param witness an event that the rule matches
+ * @returns `undefined` for a rule that leaves nothing open, or that decides otherwise
+ */
 export function openOf(
   { rule, paths }: CompiledRule,
   condition: Condition,

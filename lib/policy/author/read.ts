@@ -110,8 +110,8 @@ function linesOf(
 /**
  * Reads a rule file.
  *
- * @throws {SbxError} `policy.not_found`; `policy.invalid`: for a file not in UTF-8 or too large; and the errors of
- * {@linkcode parseRules}
+ * @throws {SbxError} `policy.not_found`; `policy.invalid`: for a file not in UTF-8 or too large; and the
+ * errors of {@linkcode parseRules}
  */
 export async function readRules(path: string, trusted?: readonly Layer[]): Promise<Rule[]> {
   let bytes: Uint8Array;
@@ -152,8 +152,8 @@ const KEYS = [
 ] as const;
 
 /**
- * Returns the file with the rule `[profiles.rules.<id>]` added or replaced. The rule is not compiled: check the
- * result with `parseRules` and `compilePolicy` before saving.
+ * Returns the file with the rule `[profiles.rules.<id>]` added or replaced. The rule is not compiled: check
+ * the result with `parseRules` and `compilePolicy` before saving.
  *
  * @throws {SbxError} `policy.invalid`: for an invalid id; `toml.edit.conflict`
  */

@@ -38,7 +38,10 @@ export function* findMisspelled(condition: Condition): Generator<string> {
   }
 }
 
-/** The spelling that events have; empty for a value that no field has, `undefined` where every spelling occurs. */
+/**
+ * The spelling that events have; empty for a value that no field has,
+ * `undefined` where every spelling occurs.
+ */
 function spellingOf(path: string, op: Probe["op"], value: string): string | undefined {
   switch (path) {
     case "http.request.host":
@@ -88,7 +91,9 @@ interface BroadTest {
 const HOSTS = new Set(["http.request.host", "dns.request.qname"]);
 const EVIL = "attacker.example";
 
-/** Finds broad tests in a condition outside negations, where a broad test makes the rule match less, not more. */
+/**
+ * Finds broad tests in a condition outside negations, where a broad test makes the rule match less, not more.
+ */
 export function* findBroadTests(condition: Condition, program: Program): Generator<BroadTest> {
   const event = witnessOf(condition, program);
   if (event) yield* searchCondition(condition, event, program);

@@ -15,8 +15,8 @@ type Assignment = ReadonlyMap<string, unknown>;
 const TRIES_MAX = 200;
 
 /**
- * Finds an event on which `condition` is `expected`, verified by running `program`; `undefined` if none was found,
- * which proves nothing.
+ * Finds an event on which `condition` is `expected`, verified by running `program`; `undefined` if none
+ * was found, which proves nothing.
  */
 export function witnessOf(
   condition: Condition,
@@ -244,7 +244,9 @@ function isExact({ node }: Test): boolean {
   return !(node.op === "rcall" && node.args[0] === "matches") && !(node.op === "call");
 }
 
-/** `in_domain(f, d)`: stricter than its probe, the suffix d: the text before d must be empty or end in a dot. */
+/**
+ * `in_domain(f, d)`: stricter than its probe, the suffix d: the text before d must be empty or end in a dot.
+ */
 function isDomain({ node, probes }: Test): boolean {
   return node.op === "call" && node.args[0] === "in_domain" && probes.length === 1;
 }

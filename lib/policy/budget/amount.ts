@@ -32,7 +32,10 @@ export type Cost = (provider: string, model: string, usage: CallUsage) => number
 
 /** Most tokens of an answer whose request names no limit of its own. */
 export const OUTPUT_MAX = 128_000;
-/** `bytes` of a DNS question beside its name: header, the name's first and last length, type and class (RFC 1035 §4.1). */
+/**
+ * `bytes` of a DNS question beside its name: header, the name's first and last length,
+ * type and class (RFC 1035 §4.1).
+ */
 export const DNS_BYTES = 18;
 
 /** The usage of an event that is known before it is sent; nothing of a model call. */

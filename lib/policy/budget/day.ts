@@ -8,7 +8,10 @@ import { type Amounts, type CallAmounts, type Kind, KINDS, noAmounts } from "./a
 
 /** `ms` for which other sessions' spending is remembered, and after which this session's is written. */
 const FRESH_MS = 500;
-/** `ms` after which a reservation of another session is taken for spent: its process ended without counting it. */
+/**
+ * `ms` after which a reservation of another session is taken for spent: its
+ * process ended without counting it.
+ */
 const RESERVED_MS = 15 * 60_000;
 /** `ms` that a session waits while others reserve. */
 const LOCK_MS = timeLimit(5000);

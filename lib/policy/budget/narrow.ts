@@ -5,8 +5,8 @@ const ON_LIMIT = ["block", "ask"] as const;
 const UNCOUNTED = ["block", "ask", "allow"] as const;
 
 /**
- * Limits of a profile and of a VM's own request together: of each the lower one, and the stricter answer. A request can
- * only take away.
+ * Limits of a profile and of a VM's own request together: of each the lower one, and the stricter
+ * answer. A request can only take away.
  */
 export function narrowBudget(
   profile: BudgetTerms | undefined,

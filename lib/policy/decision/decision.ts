@@ -68,7 +68,10 @@ export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answere
     : { ...asked, decision: "block", answered, remedy: remedyAfter(answered) };
 }
 
-/** The decision on an event whose end is not recorded yet, such as a request under way, from the record of its ask. */
+/**
+ * The decision on an event whose end is not recorded yet, such as a request under
+ * way, from the record of its ask.
+ */
 export function afterAsk(decision: Decision, record: AskRecord): Decision {
   const { ask_id, answer, created_at, resolved_at: at, answered_by: by } = record;
   return applyAnswer(decision, {
@@ -153,7 +156,10 @@ export interface GuestRefusal {
   hint: string;
 }
 
-/** The command that asks for access, for a refusal by a rule of the profile or for want of one; no other can be asked about. */
+/**
+ * The command that asks for access, for a refusal by a rule of the profile or for want of
+ * one; no other can be asked about.
+ */
 export function askCommandOf({ answered, rule }: Decision): string | undefined {
   const mayAsk = (rule.layer === "profile" || rule.layer === "none") && !isGuard(rule.id) &&
     answered?.status !== "denied";
@@ -203,7 +209,10 @@ function hintFor({ answered, remedy, rule }: Decision): string {
 
 // Guards: hard-coded blocks that no rule can allow, `guard-…` in decision records.
 
-/** A refusal by code, which no rule can change: a request that cannot be read safely, a name that does not fit. */
+/**
+ * A refusal by code, which no rule can change: a request that cannot be read
+ * safely, a name that does not fit.
+ */
 export interface Refusal {
   /** `guard-<what>`, the rule id of the decision record */
   id: string;

@@ -1,4 +1,6 @@
-/** The decision on the event of a finding, in one word (docs/design/contracts/06-detection.md §6, "Finding"). */
+/**
+ * The decision on the event of a finding, in one word (docs/design/contracts/06-detection.md §6, "Finding").
+ */
 import type { Event, FindingDecision } from "../../event/mod.ts";
 import type { Decision } from "./decision.ts";
 

@@ -1,4 +1,6 @@
-/** CEL environment of rules: typed catalogue variables, absent fields, a cost budget, and custom functions. */
+/**
+ * CEL environment of rules: typed catalogue variables, absent fields, a cost budget, and custom functions.
+ */
 import { Environment } from "@marcbachmann/cel-js";
 import { isInCidr, isPrivateHost, parseCidr } from "../../base/address/mod.ts";
 import { catalogue, providerOf } from "../../event/mod.ts";

@@ -235,7 +235,9 @@ export class SourceText {
     }
   }
 
-  /** Text of a node. The parser leaves grouping parentheses at either end out of a node: they are added again. */
+  /**
+   * Text of a node. The parser leaves grouping parentheses at either end out of a node: they are added again.
+   */
   of({ start, end }: ASTNode): string {
     const isInside = (at: number) => at >= start && at < end;
     // Inner pairs come first, so one pass widens the text from inside out.

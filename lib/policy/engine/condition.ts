@@ -79,8 +79,8 @@ export function masksOf(condition: Condition): { yes: number; no: number } {
 const ALTERNATIVES_MAX = 16;
 
 /**
- * Probe sets that can index a rule: for each set, the rule matches only if at least one probe of the set hits.
- * Empty for a rule that has to run on every event of its types.
+ * Probe sets that can index a rule: for each set, the rule matches only if at least one probe of the set
+ * hits. Empty for a rule that has to run on every event of its types.
  */
 export function alternativesOf(condition: Condition): Probe[][] {
   switch (condition.kind) {

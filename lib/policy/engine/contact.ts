@@ -1,6 +1,6 @@
 /**
- * Hosts that the VMs of a profile have contacted before (docs/design/contracts/05-policy.md §5, "Known hosts"): one file a
- * profile, which the service writes and the VMs' processes read.
+ * Hosts that the VMs of a profile have contacted before (docs/design/contracts/05-policy.md §5, "Known
+ * hosts"): one file a profile, which the service writes and the VMs' processes read.
  */
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { isObject } from "../../base/object/mod.ts";

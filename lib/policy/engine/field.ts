@@ -193,8 +193,8 @@ interface KeyRead {
 }
 
 /**
- * The read by literal keys that a test evaluates first. Nothing before it can fail, so the test is false without it,
- * whatever follows.
+ * The read by literal keys that a test evaluates first. Nothing before it can fail, so the test is
+ * false without it, whatever follows.
  *
  * @returns `undefined` for a test that may fail before, or has no such read
  */
@@ -203,7 +203,10 @@ export function firstRead(test: ASTNode, scope: ReadonlySet<string>): KeyRead | 
   return found === "safe" || found === "unsafe" ? undefined : found;
 }
 
-/** The first read of an expression; `safe`: it has none, and cannot fail; `unsafe`: something may fail before it. */
+/**
+ * The first read of an expression; `safe`: it has none, and cannot fail;
+ * `unsafe`: something may fail before it.
+ */
 function search(node: ASTNode, scope: ReadonlySet<string>): KeyRead | "safe" | "unsafe" {
   if (node.op === "value") return "safe";
   if (node.op === "id" && scope.has(node.args)) return "safe";

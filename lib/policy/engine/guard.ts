@@ -138,7 +138,8 @@ function presenceOf(node: ASTNode): string | undefined {
 /**
  * True when a rule tests or rewrites a part of events; a built-in rule reads nothing.
  *
- * @param part a family (`model`), which a rule also reads by selecting its event types, or a path (`http.request.body`)
+ * @param part a family (`model`), which a rule also reads by selecting its event types,
+ * or a path (`http.request.body`)
  */
 export function readsPart({ rule, types }: CompiledRule, part: string): boolean {
   if (DEFAULT_RULES.includes(rule)) return false;
@@ -177,8 +178,8 @@ function chainsIn(node: unknown): string[] {
   return chain ? [chain.join(".")] : chainsIn((node as ASTNode).args);
 }
 
-// Commands over SSH (docs/design/contracts/05-policy.md §5, "SSH"): a rule that allows a host means its requests, and not
-// that anything may run there.
+// Commands over SSH (docs/design/contracts/05-policy.md §5, "SSH"): a rule that allows a host means its
+// requests, and not that anything may run there.
 
 const SSH = "http.request.ssh";
 

@@ -39,8 +39,8 @@ interface Known {
 }
 
 /**
- * True when a rule may block or rewrite what programs of the guest cause, or ask about it, among events of a type: they
- * then wait for its decision. A rule with `common.actor == "host"` restricts none of the guest's.
+ * True when a rule may block or rewrite what programs of the guest cause, or ask about it, among events of a
+ * type: they then wait for its decision. A rule with `common.actor == "host"` restricts none of the guest's.
  */
 export function restrictsGuest(compiled: CompiledRule, type: EventType): boolean {
   return conditionOn(compiled, { type }) !== undefined;
@@ -131,8 +131,8 @@ const PROBES: Record<Probe["op"], (text: string, value: string) => boolean> = {
 };
 
 /**
- * True for a rule that reads the arguments of programs of the guest and may match one of this name with arguments that are
- * not known.
+ * True for a rule that reads the arguments of programs of the guest and may match one of this name
+ * with arguments that are not known.
  *
  * @param names of the program: its path, the file's, and the last part of each
  */
@@ -167,7 +167,10 @@ const SAME_FOR_FILE: Partial<Record<EventType, readonly string[]>> = {
 };
 const SAME_FOR_GUEST: readonly string[] = [EVENT_TYPE, "common.source_engine", ACTOR];
 
-/** True for a rule whose decision on events of a type depends on a file of the guest and its path alone, and on the operation. */
+/**
+ * True for a rule whose decision on events of a type depends on a file of the guest and its
+ * path alone, and on the operation.
+ */
 export function decidesByFile({ types, paths }: CompiledRule, type: EventType): boolean {
   const mask = maskOf(type);
   // Fields of other families are absent each time.

@@ -1,6 +1,6 @@
 /**
- * Earlier events of one VM, as far as rules ask for them (docs/design/contracts/05-policy.md §5, "History"). Time is
- * the events' own, so that a replay decides as the VM did.
+ * Earlier events of one VM, as far as rules ask for them (docs/design/contracts/05-policy.md §5, "History").
+ * Time is the events' own, so that a replay decides as the VM did.
  */
 import { createHash } from "node:crypto";
 import { type Event, type EventType, familyOf, valueAt } from "../../event/mod.ts";
@@ -43,7 +43,10 @@ export function knownLabel(scope: KnownScope): string {
   return `known_${scope}`;
 }
 
-/** Longest text that is kept as it is; shorter than the digest of a longer one, so that none looks like a digest. */
+/**
+ * Longest text that is kept as it is; shorter than the digest of a longer one, so
+ * that none looks like a digest.
+ */
 const VALUE_MAX = 64;
 
 /** A value as it is remembered: a guest makes texts of a megabyte. */

@@ -1,6 +1,6 @@
 /**
- * Lowers a match expression to CEL for the library: fields become flat variables, every test is wrapped so that an
- * absent field makes it false (docs/design/contracts/05-policy.md §5), and loops are metered.
+ * Lowers a match expression to CEL for the library: fields become flat variables, every test is wrapped so
+ * that an absent field makes it false (docs/design/contracts/05-policy.md §5), and loops are metered.
  */
 import type { ASTNode } from "@marcbachmann/cel-js";
 import { parseCidr } from "../../base/address/mod.ts";
@@ -117,7 +117,10 @@ class Lowering {
     throw new MatchError(`the operator ${node.op} is not supported in rules`, node.start);
   }
 
-  /** The library bounds every other nesting. Without a bound of ours, the stack is one that differs from run to run. */
+  /**
+   * The library bounds every other nesting. Without a bound of ours, the stack is
+   * one that differs from run to run.
+   */
   #nest(node: ASTNode, lowered: () => string): string {
     if (++this.#signs > DEPTH_MAX) throw new MatchError("the expression is nested too deeply", node.start);
     const text = lowered();
@@ -238,7 +241,10 @@ class Lowering {
     return rest.length ? `__is(${variable}, has(${[variable, ...rest].join(".")}))` : `__has(${variable})`;
   }
 
-  /** Wraps a test in `__is`, so that an absent field makes it false; most absent keys are found before it runs. */
+  /**
+   * Wraps a test in `__is`, so that an absent field makes it false; most absent
+   * keys are found before it runs.
+   */
   #wrap(node: ASTNode, test: string): string {
     const read = firstRead(node, this.#scope);
     const text = read ? `__at(${variableOf(read.path)}, ${quote(JSON.stringify(read.keys))}, ${test})` : test;

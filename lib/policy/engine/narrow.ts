@@ -39,8 +39,8 @@ export function isNarrowing(ruleId: string): boolean {
 }
 
 /**
- * The rules of several project files, such as of a copy's source and of its own folder: all hold. Ids that two files chose get
- * a number; a rule that is there already is not added.
+ * The rules of several project files, such as of a copy's source and of its own folder: all hold. Ids that
+ * two files chose get a number; a rule that is there already is not added.
  *
  * @throws {SbxError} `project.invalid`: more rules than a VM takes
  */

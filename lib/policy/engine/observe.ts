@@ -1,4 +1,7 @@
-/** Rules with the action `observe`: they find, and decide nothing (docs/design/contracts/05-policy.md §5, "Observing"). */
+/**
+ * Rules with the action `observe`: they find, and decide nothing
+ * (docs/design/contracts/05-policy.md §5, "Observing").
+ */
 import { type Event, type EventType, familyOf, type Finding } from "../../event/mod.ts";
 import type { RuleFailure } from "../decision/mod.ts";
 import { celMessage, type CompiledRule, isOfResponse } from "./compile.ts";

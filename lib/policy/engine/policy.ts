@@ -47,8 +47,8 @@ export interface EvaluateOptions {
   /** earlier events of the VM; absent: rules that ask for them fail, which blocks */
   history?: History;
   /**
-   * search near misses among all rules, not only those run, and add what rules that only observe find; for people, not for
-   * the hot path
+   * search near misses among all rules, not only those run, and add what rules that only observe find;
+   * for people, not for the hot path
    */
   explain?: boolean;
 }
@@ -93,7 +93,10 @@ export class Policy {
     return reads;
   }
 
-  /** True when a rule may restrict programs of the guest, as in {@linkcode restrictsGuest}, or none allows the others. */
+  /**
+   * True when a rule may restrict programs of the guest, as in
+   * {@linkcode restrictsGuest}, or none allows the others.
+   */
   get restrictsPrograms(): boolean {
     return this.rules.some((rule) => restrictsGuest(rule, "process.exec")) ||
       this.evaluate(ANY_PROGRAM).decision.decision !== "allow";
@@ -140,7 +143,8 @@ export class Policy {
   }
 
   /**
-   * Findings of the rules that only observe, in an event as it is recorded. Never throws, and no decision depends on it.
+   * Findings of the rules that only observe, in an event as it is recorded. Never throws,
+   * and no decision depends on it.
    *
    * @param phase of a VM's event, whose response comes later; absent: the whole event of a record
    */
@@ -248,7 +252,10 @@ export interface RuleLayers {
   project?: NarrowingRules;
 }
 
-/** Compiles the rules of all layers; a default rule of corp replaces the profile's with the same id. @throws {SbxError} `policy.invalid` */
+/**
+ * Compiles the rules of all layers; a default rule of corp replaces the profile's with the same id.
+ * @throws {SbxError} `policy.invalid`
+ */
 export function compileLayers({ corp, profile, project = [] }: RuleLayers): Policy {
   const corpDefaults = new Set(corp.rules.filter(({ layer }) => layer === "default").map(({ id }) => id));
   const profileRules = profile.rules.filter(({ layer, id }) => layer !== "default" || !corpDefaults.has(id));
@@ -295,8 +302,9 @@ const PATH = "http.request.path";
 const EXECUTABLE = "process.activity.executable";
 
 /**
- * An event as others read it; mostly none. Rules that restrict hold for these readings too: the upstream may read the path
- * `/x%2Fadmin` as `/x/admin`, a program goes by its path and by its name, and the kernel runs the file that a link leads to.
+ * An event as others read it; mostly none. Rules that restrict hold for these readings too: the upstream may
+ * read the path `/x%2Fadmin` as `/x/admin`, a program goes by its path and by its name, and the kernel runs
+ * the file that a link leads to.
  */
 function otherReadings(event: Event): Event[] {
   if (event.process) return executablesOf(event).map((reading) => withValue(event, EXECUTABLE, reading));

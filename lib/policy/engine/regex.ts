@@ -32,8 +32,8 @@ export function compileRegex(pattern: string): RE2JS {
 }
 
 /**
- * Literals contained in every match of `pattern`, found by a simple scan. They narrow a value to the few patterns
- * that can match it. Empty if none is certain.
+ * Literals contained in every match of `pattern`, found by a simple scan. They narrow a value to the few
+ * patterns that can match it. Empty if none is certain.
  */
 export function requiredLiterals(pattern: string): string[] {
   if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx]/.test(pattern)) return [];

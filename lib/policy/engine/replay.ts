@@ -24,8 +24,8 @@ export class Replay {
   }
 
   /**
-   * Decides on an event as a VM does: before it happens, and again on its response, where only a block counts. Whether it
-   * went ahead is for {@linkcode observe}.
+   * Decides on an event as a VM does: before it happens, and again on its response, where only a block
+   * counts. Whether it went ahead is for {@linkcode observe}.
    */
   decide(event: Event): Evaluation {
     const history = this.#of(event);
@@ -55,8 +55,8 @@ export class Replay {
 }
 
 /**
- * What rules that only observe find in recorded events, each with the history of its session until then: the same as a VM
- * would have found.
+ * What rules that only observe find in recorded events, each with the history of its session until then: the
+ * same as a VM would have found.
  */
 export class Watch {
   readonly #replay: Replay;

@@ -18,8 +18,8 @@ export function compareRules(a: Rule, b: Rule): number {
 }
 
 /**
- * The whole condition of a rule: one with a protocol means connections alone, and none whose client is known to speak
- * another.
+ * The whole condition of a rule: one with a protocol means connections alone, and none whose
+ * client is known to speak another.
  */
 export function matchOf({ match, protocol }: Pick<Rule, "match" | "protocol">): string {
   if (protocol === undefined) return match;
@@ -59,7 +59,10 @@ const PRIVATE = [
   "the address is private, loopback, link-local or a metadata service",
 ] as const;
 
-/** OpenAI's Responses and Realtime APIs, whose messages are decided on one by one (lib/network/model/socket.ts). */
+/**
+ * OpenAI's Responses and Realtime APIs, whose messages are decided on one by one
+ * (lib/network/model/socket.ts).
+ */
 const READ_SOCKET =
   '(in_domain(http.request.host, "api.openai.com") || http.request.host == "chatgpt.com") && ' +
   'http.request.path.matches("^/(v1|backend-api/codex)/(responses|realtime)$")';

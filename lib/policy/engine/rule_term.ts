@@ -48,5 +48,8 @@ export const MATCH_MAX = 64 * 1024;
 /** Maximum rules of one policy. */
 export const RULES_MAX = 100_000;
 
-/** Most rules of project files that a VM takes (docs/design/contracts/14-limits.md §14), and most characters of an id there. */
+/**
+ * Most rules of project files that a VM takes (docs/design/contracts/14-limits.md §14), and
+ * most characters of an id there.
+ */
 export const NARROWING_MAX = 64, NARROWING_ID_MAX = 100;

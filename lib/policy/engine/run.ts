@@ -24,8 +24,8 @@ import { OBSERVE_LEVEL, PRIORITY_DEFAULT, type Protocol } from "./rule_term.ts";
 import { isPrivateHost } from "../../base/address/mod.ts";
 
 /**
- * Rules that count in a pass: `restrictions` are blocks and asks, for a reading of the event that is not the one that
- * is sent.
+ * Rules that count in a pass: `restrictions` are blocks and asks, for a reading of the event
+ * that is not the one that is sent.
  */
 type Pass = "all" | "without-rewrites" | "restrictions";
 
@@ -42,8 +42,8 @@ export class Run {
   #evaluated = 0;
   #decider?: CompiledRule;
   /**
-   * First ask that holds only where a later rule allows the event: of a project file, or one that does not name a private
-   * address of the event
+   * First ask that holds only where a later rule allows the event: of a project file, or one that does not
+   * name a private address of the event
    */
   #openAsk?: CompiledRule;
   /** protocol of the first open ask that has one */
@@ -127,7 +127,10 @@ export class Run {
     else if (action === "ask" && this.pass !== "restrictions") this.#leaveOpen(next);
   }
 
-  /** Keeps the first open ask, and the first protocol: a project's ask has none, and must not lift a later one's. */
+  /**
+   * Keeps the first open ask, and the first protocol: a project's ask has none,
+   * and must not lift a later one's.
+   */
   #leaveOpen(ask: CompiledRule): void {
     this.#openAsk ??= ask;
     this.#askProtocol ??= ask.rule.protocol;
@@ -291,8 +294,8 @@ function matchedFields(event: Event, paths: readonly string[]): MatchedField[] {
 }
 
 /**
- * The decision with its cut values taken from another form of its event: a value cut in the middle of a secret cannot be
- * scrubbed any more.
+ * The decision with its cut values taken from another form of its event: a value cut in the middle of a
+ * secret cannot be scrubbed any more.
  */
 export function withValuesOf(decision: Decision, event: Event): Decision {
   const renew = <T extends { path: string; value?: unknown }>(field: T): T =>
@@ -380,7 +383,10 @@ function subjectMatchOf(event: Event): string {
     : `${path} == ${quote(String(value))}`;
 }
 
-/** Match of a rule that names the private addresses in a DNS answer: a rule on the name alone does not open them. */
+/**
+ * Match of a rule that names the private addresses in a DNS answer: a rule on the
+ * name alone does not open them.
+ */
 function answerMatchOf(event: Event): string {
   const found = event.dns?.response?.answers.filter(isPrivateHost).map(quote).join(", ");
   return `${subjectMatchOf(event)} && dns.response.answers.exists(answer, answer in [${found}])`;

@@ -269,8 +269,8 @@ const Manifest = z.object({ config: Descriptor, layers: z.array(Descriptor).max(
 const LAYOUT_TAG = "built";
 
 /**
- * Fetches an image from a VM into a layout, without the layers that this home has. Each byte of it may be hostile: sizes are
- * limits, digests are checked, and no name of a file comes from the VM.
+ * Fetches an image from a VM into a layout, without the layers that this home has. Each byte of it may be
+ * hostile: sizes are limits, digests are checked, and no name of a file comes from the VM.
  */
 async function fetchImage(
   vm: BuildVm,

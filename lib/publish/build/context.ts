@@ -69,7 +69,8 @@ export interface Features {
 }
 
 /**
- * Reads a context, without the files that `.dockerignore` leaves out, and without the ones that look like secrets.
+ * Reads a context, without the files that `.dockerignore` leaves out, and without
+ * the ones that look like secrets.
  *
  * @param options.file the Dockerfile, relative to the folder of the call; default `Dockerfile` of the context
  * @param options.withSecrets files that look like secrets are part of it
@@ -208,13 +209,14 @@ class Walker {
       }
       this.files.push({ ...entry, type: "file", size, hash: hash.digest("hex") });
     }
-    // Pipes, sockets and devices are no content: Docker leaves out sockets, and a pipe would wait for a writer.
+    // Pipes, sockets and devices are no content: Docker leaves out sockets, and
+    // a pipe would wait for a writer.
   }
 }
 
 /**
- * Opens a file or folder of a context. A VM may write to the folder at the same time: what became a link meanwhile could lead to
- * any file of the person, or to one that looks like a secret.
+ * Opens a file or folder of a context. A VM may write to the folder at the same time: what became a link
+ * meanwhile could lead to any file of the person, or to one that looks like a secret.
  *
  * @param seen the file or folder, as it was found
  * @throws {SbxError} `build.context_changed`

@@ -21,8 +21,9 @@ export const GUEST_PATHS = {
 const DEVCONTAINER_CLI = "/usr/local/lib/node_modules/@devcontainers/cli/devcontainer.js";
 
 /**
- * The reference implementation's configuration for a build: the Dockerfile and context of this build, and the features. No
- * other field: the image's label gets the metadata of the base image and of the features, and sbx adds the file's own.
+ * The reference implementation's configuration for a build: the Dockerfile and context of this build, and
+ * the features. No other field: the image's label gets the metadata of the base image and of the
+ * features, and sbx adds the file's own.
  */
 export function featuresConfig(
   { features, order, containerUser, remoteUser }: Features,
@@ -38,9 +39,10 @@ export function featuresConfig(
 }
 
 /**
- * `docker` for the reference implementation, whose commands buildah carries out. Its output goes to the script's own, without
- * the implementation's timestamps, and a failed step's exit code into a file. An image is pulled before it is inspected: the
- * implementation would read its configuration from the registry otherwise, with a client of its own.
+ * `docker` for the reference implementation, whose commands buildah carries out. Its output goes to the
+ * script's own, without the implementation's timestamps, and a failed step's exit code into a file. An image
+ * is pulled before it is inspected: the implementation would read its configuration from the registry
+ * otherwise, with a client of its own.
  */
 const DOCKER = `#!/bin/sh
 set -eu
@@ -72,13 +74,14 @@ const BUILDAH =
 `;
 
 /**
- * Script with the steps of a build, by its first argument. `setup LOGINS [ID REF]…` prepares the VM; `build OPTION…` runs buildah, whose
- * exit code is the script's, and `features CONFIG OPTION…` the reference implementation of devcontainers, which runs buildah; `bases
- * NAME…` prints the digests of images; `push` writes the image into a folder, and prints its manifest; `tidy` removes everything
- * but the store.
+ * Script with the steps of a build, by its first argument. `setup LOGINS [ID REF]…` prepares the VM;
+ * `build OPTION…` runs buildah, whose exit code is the script's, and `features CONFIG OPTION…` the reference
+ * implementation of devcontainers, which runs buildah; `bases NAME…` prints the digests of images; `push`
+ * writes the image into a folder, and prints its manifest; `tidy` removes everything but the store.
  *
- * The store is a folder of the disk itself: the root file system is an overlay, which cannot hold another one. Layers are not
- * compressed: they stay on this machine, and an emulated VM takes long to compress. An `oci:` layout would compress them.
+ * The store is a folder of the disk itself: the root file system is an overlay, which cannot hold another
+ * one. Layers are not compressed: they stay on this machine, and an emulated VM takes long to compress. An
+ * `oci:` layout would compress them.
  */
 export const SCRIPT = `set -eu
 phase=$1

@@ -12,7 +12,8 @@ export interface Secret {
 const ID = /^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$/;
 
 /**
- * Reads `id=ID,ref=REF`. Docker's `src=` and `env=` would put a key into the VM, and from there perhaps into a layer.
+ * Reads `id=ID,ref=REF`. Docker's `src=` and `env=` would put a key into the VM, and
+ * from there perhaps into a layer.
  *
  * @throws {SbxError} `build.secret_invalid`
  */

@@ -1,4 +1,7 @@
-/** Properties that a `devcontainer.json`, a feature and the metadata of an image have in common, and their merge. */
+/**
+ * Properties that a `devcontainer.json`, a feature and the metadata of an image
+ * have in common, and their merge.
+ */
 import { z } from "zod";
 import { parseJson } from "../../base/json/mod.ts";
 import { DEVCONTAINER_COMMANDS } from "../../release/environment/mod.ts";
@@ -121,8 +124,9 @@ export interface Merged {
 }
 
 /**
- * Merges entries as the specification does (containers.dev/implementors/spec, "Merge logic"): the last user and variable win,
- * commands are collected, ports united, the largest requirement counts, and a folder has the last mount for it.
+ * Merges entries as the specification does (containers.dev/implementors/spec, "Merge logic"): the last
+ * user and variable win, commands are collected, ports united, the largest requirement counts, and a
+ * folder has the last mount for it.
  */
 export function merge(entries: Entry[]): Merged {
   const all = entries.map(({ properties }) => properties);

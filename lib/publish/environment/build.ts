@@ -68,8 +68,8 @@ export interface MadeEnvironment {
 }
 
 /**
- * Pulls an image by digest and makes an environment of it, unless this home has it. A reference that this home knows is
- * not looked up again, as with Docker.
+ * Pulls an image by digest and makes an environment of it, unless this home has it. A reference that this
+ * home knows is not looked up again, as with Docker.
  *
  * @throws {SbxError} `environment.*`, `image.tool_missing`, `image.interrupted`, `disk.full`
  */
@@ -78,7 +78,8 @@ export async function makeEnvironment(
   options: EnvironmentOptions,
 ): Promise<MadeEnvironment> {
   const { home, arch, refresh, signers } = options;
-  // Images of this name are the ones that were built here, for corp too (docs/design/contracts/03-settings.md §3).
+  // Images of this name are the ones that were built here, for corp too
+  // (docs/design/contracts/03-settings.md §3).
   const isBuilt = reference.kind === "registry" && reference.registry === "localhost";
   const known = refresh ? undefined : await findEnvironment(home, reference.canonical, arch);
   if (known && isCurrentFormat(known) && hasSignature(known, reference, signers)) {

@@ -1,4 +1,6 @@
-/** Downloads that another program makes into a folder: measured on the way, and stopped when a check fails. */
+/**
+ * Downloads that another program makes into a folder: measured on the way, and stopped when a check fails.
+ */
 import { ignore, type SbxError } from "../../base/error/mod.ts";
 import { backgroundInterval } from "../../base/time/mod.ts";
 import { diskBytes } from "../../release/environment/mod.ts";
@@ -9,7 +11,8 @@ const INTERVAL_MS = 300;
 /**
  * Runs a download.
  *
- * @param check gets the number of bytes that arrived so far; an error that it returns stops the work, and is thrown
+ * @param check gets the number of bytes that arrived so far; an error that it
+ * returns stops the work, and is thrown
  */
 export async function download<T>(
   folder: string,

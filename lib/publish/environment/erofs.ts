@@ -1,8 +1,10 @@
 /**
- * Writer of EROFS images without compression (Documentation/filesystems/erofs.rst of Linux; `fs/erofs/erofs_fs.h`).
+ * Writer of EROFS images without compression (Documentation/filesystems/erofs.rst of
+ * Linux; `fs/erofs/erofs_fs.h`).
  *
- * mkfs.erofs packs a folder of the host, which needs root for its owners and lets a layer's names and links loose on the
- * host's file system; bookworm's cannot read a tar archive. This writes the same file for every user, on every host.
+ * mkfs.erofs packs a folder of the host, which needs root for its owners and lets a layer's names and
+ * links loose on the host's file system; bookworm's cannot read a tar archive. This writes the same file
+ * for every user, on every host.
  */
 import { Buffer } from "node:buffer";
 import { writeAll } from "../../base/wire/mod.ts";
@@ -284,7 +286,8 @@ function superblock(
   view.setBigUint64(16, BigInt(inodes), true);
   view.setUint32(36, blocks, true);
   view.setUint32(40, metaBlock, true);
-  // No UUID: one that all images share would let an overlay find its files again in another image (lib/publish/image/init.ts).
+  // No UUID: one that all images share would let an overlay find its files again in another
+  // image (lib/publish/image/init.ts).
   return bytes;
 }
 

@@ -1,6 +1,6 @@
 /**
- * Packages of an image, read from the databases of its package managers while its files are written. Scanners made for
- * this (syft, trivy, cdxgen) are in neither Debian nor npm, or bring a package manager of their own.
+ * Packages of an image, read from the databases of its package managers while its files are written. Scanners
+ * made for this (syft, trivy, cdxgen) are in neither Debian nor npm, or bring a package manager of their own.
  */
 import { Buffer } from "node:buffer";
 import { join } from "node:path";
@@ -10,7 +10,10 @@ import type { Node, Tree } from "./tree.ts";
 
 /** Most `bytes` of a database, and of a package's description, that are read. */
 const DATABASE_MAX = 64 * 1024 ** 2, DESCRIPTION_MAX = 1024 ** 2;
-/** Most packages of an image; longest name, version, architecture or license of one, and of all, in characters. */
+/**
+ * Most packages of an image; longest name, version, architecture or license of
+ * one, and of all, in characters.
+ */
 const PACKAGES_MAX = 100_000, TEXT_MAX = 1024, TEXTS_MAX = 8 * 1024 ** 2;
 /** Most `bytes` of a Go program's list of modules. */
 const GO_INFO_MAX = 1024 ** 2;

@@ -1,4 +1,7 @@
-/** Images from registries, folders and archives, by skopeo: their manifests, and their layers into the folder that all share. */
+/**
+ * Images from registries, folders and archives, by skopeo: their manifests, and their layers
+ * into the folder that all share.
+ */
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { z } from "zod";
@@ -93,10 +96,11 @@ export class Puller {
   }
 
   /**
-   * Finds the image that a reference names. Of an archive and a Docker daemon it is known once {@linkcode pull} has it.
+   * Finds the image that a reference names. Of an archive and a Docker daemon it is
+   * known once {@linkcode pull} has it.
    *
-   * @throws {SbxError} `environment.not_found`, `environment.unauthorized`, `environment.pull_failed`, `environment.digest`,
-   * `environment.platform`, `environment.manifest.invalid`
+   * @throws {SbxError} `environment.not_found`, `environment.unauthorized`, `environment.pull_failed`,
+   * `environment.digest`, `environment.platform`, `environment.manifest.invalid`
    */
   async find(reference: Reference): Promise<FoundImage | undefined> {
     if (reference.kind === "docker-archive" || reference.kind === "docker-daemon") return undefined;
@@ -159,8 +163,8 @@ export class Puller {
   }
 
   /**
-   * Requires a signature of an image of a registry: of the list of architectures that its name leads to, or of the manifest for this
-   * one.
+   * Requires a signature of an image of a registry: of the list of architectures that its name leads to,
+   * or of the manifest for this one.
    *
    * @throws {SbxError} `environment.signature` (403); as {@linkcode find}
    */

@@ -25,8 +25,8 @@ const HEADER_MAX = 4 * 1024 ** 2, HEADERS_MAX = 256 * 1024 ** 2;
 const ROWS_MAX = 100_000;
 
 /**
- * Reads the packages of a database from an image, whose views, computed columns and damaged pages could keep SQLite busy
- * for ever.
+ * Reads the packages of a database from an image, whose views, computed columns and damaged pages
+ * could keep SQLite busy for ever.
  *
  * @param bytes the database; changed
  * @param path of a new file for the database, which is removed

@@ -1,6 +1,7 @@
 /**
- * Signatures of images, as cosign and containers' tools attach them: a manifest with the tag `sha256-HEX.sig` in the image's own
- * repository, whose layers are signed claims ("simple signing") and whose annotations have the signatures.
+ * Signatures of images, as cosign and containers' tools attach them: a manifest with the tag
+ * `sha256-HEX.sig` in the image's own repository, whose layers are signed claims ("simple signing") and
+ * whose annotations have the signatures.
  */
 import { verify } from "node:crypto";
 import { z } from "zod";
@@ -9,7 +10,10 @@ import { keyFingerprint } from "../../base/hash/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { parseReference, type Reference } from "../../release/environment/mod.ts";
 
-/** Most signatures of an image, and most `bytes` of the claims of each (docs/design/contracts/14-limits.md §14). */
+/**
+ * Most signatures of an image, and most `bytes` of the claims of each
+ * (docs/design/contracts/14-limits.md §14).
+ */
 export const SIGNATURES_MAX = 32, CLAIMS_MAX = 64 * 1024;
 
 const CLAIMS = "application/vnd.dev.cosign.simplesigning.v1+json";

@@ -1,8 +1,8 @@
 /**
  * Entries of a layer's tar archive, read in one pass from untrusted bytes.
  *
- * Names, link targets and attributes are bytes to Linux, and are kept as such: as texts with a character for each byte.
- * The packages that were looked at read names or attributes as UTF-8, which destroys capabilities.
+ * Names, link targets and attributes are bytes to Linux, and are kept as such: as texts with a character for
+ * each byte. The packages that were looked at read names or attributes as UTF-8, which destroys capabilities.
  */
 import { Buffer } from "node:buffer";
 import { SbxError } from "../../base/error/mod.ts";
@@ -112,8 +112,8 @@ class Source {
 }
 
 /**
- * Reads the entries of an archive. The content of an entry is read with `content()` before the next entry is taken, or
- * skipped.
+ * Reads the entries of an archive. The content of an entry is read with `content()` before the
+ * next entry is taken, or skipped.
  *
  * @throws {SbxError} `environment.layer.invalid`
  */
@@ -243,7 +243,10 @@ function entryOf(header: Uint8Array, type: string, extended: Map<string, Uint8Ar
   };
 }
 
-/** Names of a path below the root. @throws {SbxError} `environment.layer.invalid`: it leaves the root, or is too long */
+/**
+ * Names of a path below the root.
+ * @throws {SbxError} `environment.layer.invalid`: it leaves the root, or is too long
+ */
 export function pathOf(path: string): string[] {
   const names = path.split("/").filter((name) => name !== "" && name !== ".");
   if (names.includes("..")) refuseLayer(`the path ${shown(path)} leads out of the image`);

@@ -1,6 +1,6 @@
 /**
- * The files of an image, made of its layers in memory: nothing of a layer is ever a path of the host, so that no name or
- * link in it can lead anywhere.
+ * The files of an image, made of its layers in memory: nothing of a layer is ever a path of the host, so that
+ * no name or link in it can lead anywhere.
  */
 import { pathOf, refuseLayer, shown, type TarEntry } from "./tar.ts";
 
@@ -8,7 +8,9 @@ import { pathOf, refuseLayer, shown, type TarEntry } from "./tar.ts";
 export const ENTRIES_MAX = 1_000_000;
 /** Most entries of all layers together: later ones may replace, hide or repeat earlier ones. */
 const LAYERS_ENTRIES_MAX = 4 * ENTRIES_MAX;
-/** Most `bytes` of the paths, link targets and attributes of all entries, which are in memory until the end. */
+/**
+ * Most `bytes` of the paths, link targets and attributes of all entries, which are in memory until the end.
+ */
 const NAMES_MAX = 256 * 1024 ** 2;
 /** Most links in one path, as in Linux. */
 const LINKS_MAX = 40;
@@ -16,7 +18,10 @@ const LINKS_MAX = 40;
 const XATTRS_MAX = 64 * 1024;
 /** Longest name of an attribute, as in Linux. */
 const XATTR_NAME_MAX = 255;
-/** Beginning of the name of a file that hides another of the layers below, and the one that hides a folder's whole content. */
+/**
+ * Beginning of the name of a file that hides another of the layers below, and the one that
+ * hides a folder's whole content.
+ */
 const WHITEOUT = ".wh.", OPAQUE = ".wh..wh..opq";
 
 /** A file, which may have several names. Texts have a character for each byte. */
@@ -44,7 +49,10 @@ export interface Child {
   layer: number;
 }
 
-/** Attributes that a file keeps: trusted ones are the kernel's notes about overlays, and would change this one. */
+/**
+ * Attributes that a file keeps: trusted ones are the kernel's notes about
+ * overlays, and would change this one.
+ */
 const KEPT_XATTR = /^(user\..|security\..|system\.posix_acl_(access|default)$)/s;
 
 /** The files of an image. */
@@ -162,7 +170,10 @@ export class Tree {
     return trail.at(-1);
   }
 
-  /** Makes a folder, unless it is there. @throws {SbxError} `environment.layer.invalid`: a file is in its place */
+  /**
+   * Makes a folder, unless it is there.
+   * @throws {SbxError} `environment.layer.invalid`: a file is in its place
+   */
   ensureFolder(path: string): void {
     const names = pathOf(path);
     for (let length = 1; length <= names.length; length++) {

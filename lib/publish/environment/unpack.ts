@@ -47,9 +47,11 @@ export interface UnpackOptions {
 }
 
 /**
- * Unpacks layers, the lowest first, into a new image. Contents that a later layer replaces stay in it, without a name.
+ * Unpacks layers, the lowest first, into a new image. Contents that a later layer
+ * replaces stay in it, without a name.
  *
- * @throws {SbxError} `environment.layer.invalid`, `environment.layer.too_large`, `environment.digest`, `disk.full`
+ * @throws {SbxError} `environment.layer.invalid`, `environment.layer.too_large`,
+ * `environment.digest`, `disk.full`
  */
 export async function unpackLayers(
   layers: Layer[],
@@ -163,7 +165,10 @@ async function* unpackedBytes(
   );
 }
 
-/** The output of `TOOL -dc` for an input. @throws {SbxError} `environment.layer.invalid`, `image.tool_missing` */
+/**
+ * The output of `TOOL -dc` for an input.
+ * @throws {SbxError} `environment.layer.invalid`, `image.tool_missing`
+ */
 async function* filtered(tool: string, input: AsyncIterable<Uint8Array>, signal?: AbortSignal) {
   await requireTools({ [tool]: UNPACKERS[tool] });
   const child = new Deno.Command(tool, {

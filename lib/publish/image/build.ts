@@ -90,7 +90,10 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   }
 }
 
-/** Requires that a folder has no image of another profile, since its manifest describes one image for every architecture. */
+/**
+ * Requires that a folder has no image of another profile, since its manifest describes
+ * one image for every architecture.
+ */
 async function requireOwn(out: string, profile: string): Promise<void> {
   const old = await readManifest(join(out, MANIFEST)).then(
     ({ manifest }) => manifest.assets,

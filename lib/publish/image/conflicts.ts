@@ -3,12 +3,13 @@ import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import { CONFLICTS_MAX } from "../../release/environment/mod.ts";
 
 /**
- * Prints a line `KIND PATH` for each path that both the VM and the new image have changed, and `total N` at the end. Bytes of a path
- * other than letters, digits and some signs are %XX. Init's root has the image of before, the new one, and the disk's layer of
- * changes (lib/publish/image/init.ts); no link in them is followed. Compared are type, owner, mode and content.
+ * Prints a line `KIND PATH` for each path that both the VM and the new image have changed, and `total N` at
+ * the end. Bytes of a path other than letters, digits and some signs are %XX. Init's root has the image of
+ * before, the new one, and the disk's layer of changes (lib/publish/image/init.ts); no link in them is
+ * followed. Compared are type, owner, mode and content.
  *
- * Kinds: `changed` by both; `added` by both; `removed` by the image, and kept by the VM; `deleted` by the VM, and changed by
- * the image; `replaced`: a folder that the VM replaced, and the image has changed.
+ * Kinds: `changed` by both; `added` by both; `removed` by the image, and kept by the VM; `deleted` by the VM,
+ * and changed by the image; `replaced`: a folder that the VM replaced, and the image has changed.
  */
 export const CONFLICTS = `#!${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl
 use strict;

@@ -12,10 +12,11 @@ const ENGINE_TRIES = 3;
 export const DOCKER_PATH = `${LAYER_PATH}/sbx-docker`;
 
 /**
- * Program of the guest that listens at Docker's socket and starts the engine with the first connection, which it hands over as
- * systemd does (sd_listen_fds(3)): an engine that is not used takes 150 MB and seconds of every start. An engine that fails is
- * started again while clients wait: it gives its own parts a time to start, which a busy machine may exceed. After
- * {@linkcode ENGINE_TRIES} failures in a row it ends what waits for it, and its log says why.
+ * Program of the guest that listens at Docker's socket and starts the engine with the first connection,
+ * which it hands over as systemd does (sd_listen_fds(3)): an engine that is not used takes 150 MB and
+ * seconds of every start. An engine that fails is started again while clients wait: it gives its own parts a
+ * time to start, which a busy machine may exceed. After {@linkcode ENGINE_TRIES} failures in a row it ends
+ * what waits for it, and its log says why.
  */
 export const DOCKER = `#!${BIN}/perl
 use strict;
@@ -63,13 +64,16 @@ for (;;) {
 }
 `;
 
-/** apt's configuration in containers (CONTAINER_FILES): an image may have no bundle, where apt would look for one. */
+/**
+ * apt's configuration in containers (CONTAINER_FILES): an image may have no
+ * bundle, where apt would look for one.
+ */
 export const CONTAINER_APT = `Acquire::https::CAInfo "${CONTAINER_FILES.bundle}";\n`;
 
 /**
- * A runtime in front of the one with the same name: containers, steps of builds and programs that join a container get the CA
- * first. Docker finds it by PATH, podman and buildah by a configuration that init writes (`runtimes`).
- * Whatever fails there, the container starts without.
+ * A runtime in front of the one with the same name: containers, steps of builds and programs that join a
+ * container get the CA first. Docker finds it by PATH, podman and buildah by a configuration that init writes
+ * (`runtimes`). Whatever fails there, the container starts without.
  */
 export const RUNTIME = `#!${BIN}/sh
 name=\${0##*/}

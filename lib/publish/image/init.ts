@@ -17,9 +17,10 @@ import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { HOSTS, MODPROBE_PATH, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
 /**
- * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off. `trace_events` changes the kernel's
- * own code, and runs before an emulated guest has a second processor (cmd/guest/activity/trace.ts); `trace_buffer` mostly
- * waits. Where a part fails, sbx-activity prepares the trace itself, later.
+ * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off.
+ * `trace_events` changes the kernel's own code, and runs before an emulated guest has a second
+ * processor (cmd/guest/activity/trace.ts); `trace_buffer` mostly waits. Where a part fails,
+ * sbx-activity prepares the trace itself, later.
  */
 const TRACE_FUNCTIONS = `trace_events() {
   mount -t tracefs tracefs ${TRACING} && mkdir ${INSTANCE} || return
@@ -46,8 +47,9 @@ function defined(probe: string): string {
 }
 
 /**
- * Options of the overlay. A VM's disk outlives its image, and the kernel allows another lower layer only without these features
- * and with a lower layer without a UUID (Documentation/filesystems/overlayfs.rst, "Changes to underlying filesystems").
+ * Options of the overlay. A VM's disk outlives its image, and the kernel allows another lower layer only
+ * without these features and with a lower layer without a UUID (Documentation/filesystems/overlayfs.rst,
+ * "Changes to underlying filesystems").
  */
 const OVERLAY_OPTIONS = "index=off,metacopy=off,redirect_dir=off,xino=off";
 
@@ -60,8 +62,9 @@ const { interface: dummy, ipv4, ipv6, resolver } = GUEST_NETWORK;
 const quoted = (text: string) => `'${text.replaceAll("\n", "\\n")}'`;
 
 /**
- * Part of `/init`: functions that find a disk, and complete a root file system that may be anybody's. Nothing that a root file
- * system has at {@linkcode LAYER_PATH} or in place of a mount point is used, and no link in it is followed.
+ * Part of `/init`: functions that find a disk, and complete a root file system that may be anybody's.
+ * Nothing that a root file system has at {@linkcode LAYER_PATH} or in place of a mount point is used,
+ * and no link in it is followed.
  */
 const ROOT_FUNCTIONS =
   `# disk NAME: sets $found to the device with this serial number. A Mac's disks have none, and an order.
@@ -109,8 +112,9 @@ furnish() {
 } 2>/dev/null`;
 
 /**
- * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta, which a Mac shares, runs them. It is
- * opened once (F), gets the program opened (O) and with the program's own credentials (C).
+ * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta,
+ * which a Mac shares, runs them. It is opened once (F), gets the program opened (O) and with the
+ * program's own credentials (C).
  */
 const ROSETTA =
   String.raw`:rosetta:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00:` +
@@ -124,11 +128,15 @@ const ROSETTA =
  * Its cost is part of every boot, and under emulation a fork takes 10 ms. Mounts the agent does not need to
  * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
  * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
- * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init runs, and powers off
- * (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says that there is a disk for the guest's writes, `sbx_template`
- * that the machine will be written down and started many times, `sbx_hvc` that the console needs the driver of group 3,
- * `sbx_poweroff` that a restart does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file system, `sbx_before` that there is a disk with the image of before, `sbx_time_factor` multiplies the guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator.
- * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc. Modules are
+ * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init
+ * runs, and powers off (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says
+ * that there is a disk for the guest's writes, `sbx_template` that the machine will be written down and
+ * started many times, `sbx_hvc` that the console needs the driver of group 3, `sbx_poweroff` that a restart
+ * does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be
+ * ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file
+ * system, `sbx_before` that there is a disk with the image of before, `sbx_time_factor` multiplies the
+ * guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator. Commands without a path are
+ * busybox applets, which its shell runs without an exec; that needs /proc. Modules are
  * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
  */
 export const INIT = `#!/bin/busybox sh

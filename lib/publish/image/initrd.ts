@@ -70,8 +70,8 @@ function encodeHeader(
 const align = (size: number) => (size + 3) & ~3;
 
 /**
- * Modules the root file system needs, modules that may load while it is mounted, the driver of the console that a Mac's
- * machines have, and what runs programs of another architecture (groups of `init.ts`).
+ * Modules the root file system needs, modules that may load while it is mounted, the driver of the console
+ * that a Mac's machines have, and what runs programs of another architecture (groups of `init.ts`).
  */
 const MODULE_GROUPS = [
   ["virtio_pci", "virtio_blk", "erofs", "overlay"],

@@ -1,6 +1,7 @@
 /**
- * The layer: a read-only file system of everything that sbx runs in a guest, whatever the root file system is. Init mounts it at
- * {@linkcode LAYER_PATH}, and no program in it takes a library, an interpreter or a configuration from the root file system.
+ * The layer: a read-only file system of everything that sbx runs in a guest, whatever the root file system
+ * is. Init mounts it at {@linkcode LAYER_PATH}, and no program in it takes a library, an interpreter or a
+ * configuration from the root file system.
  */
 import { Buffer } from "node:buffer";
 import { basename, join } from "node:path";
@@ -64,9 +65,9 @@ const PERL_MODULES = ["Config.pm", "strict.pm", "warnings.pm"];
 const NAME_SERVICES = `${LAYER_PATH}/nsswc`;
 
 /**
- * Files of the root file system that the C library reads, and their stand-ins in the layer. Paths of the same length, so that the
- * library's own strings can be replaced. A preloaded library, a cache of libraries or a service of names would be the root
- * file system's code in a program of sbx.
+ * Files of the root file system that the C library reads, and their stand-ins in the layer. Paths of the same
+ * length, so that the library's own strings can be replaced. A preloaded library, a cache of libraries or a
+ * service of names would be the root file system's code in a program of sbx.
  */
 export const REDIRECTED: readonly (readonly [string, string])[] = [
   ["/etc/ld.so.preload", `${LAYER_PATH}/nopre`],
@@ -163,7 +164,10 @@ class Libraries {
     this.#signal = signal;
   }
 
-  /** Adds the libraries of a program or library, and makes it use these and their loader alone. A static program has none. */
+  /**
+   * Adds the libraries of a program or library, and makes it use these and their loader
+   * alone. A static program has none.
+   */
   async link(path: string): Promise<void> {
     const needed = await this.#patchelf("--print-needed", path).catch(() => "");
     const loader = basename(await this.#patchelf("--print-interpreter", path).catch(() => ""));
@@ -182,7 +186,10 @@ class Libraries {
     } else if (needed) await this.#patchelf("--set-rpath", paths, path);
   }
 
-  /** @throws {SbxError} `image.layer.failed`: a library has no such string, so that another version needs a look */
+  /**
+   * @throws {SbxError} `image.layer.failed`: a library has no such string, so
+   * that another version needs a look
+   */
   async redirect(): Promise<void> {
     const files = [...this.#linked].filter((name) => name.startsWith("ld-linux") || name === "libc.so.6");
     const missing = new Set(REDIRECTED.map(([from]) => from));
@@ -223,7 +230,10 @@ async function writePerl(dir: string, tree: string, triplet: string): Promise<vo
   }
 }
 
-/** Command line of a guest program: all permissions, no downloads, no configuration lookup, no look for a newer Deno. */
+/**
+ * Command line of a guest program: all permissions, no downloads, no configuration
+ * lookup, no look for a newer Deno.
+ */
 const DENO_RUN =
   `exec ${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock --no-remote --no-npm --quiet`;
 /** Begin of a command: variables that a person's shell sets for its own programs are not for this one. */
@@ -260,7 +270,10 @@ async function writeTexts({ guestDir }: LayerParts, dir: string, tree: string): 
   await text("ca-certificates.crt", certificates.join(""));
 }
 
-/** Kernel modules of the network: their order for init, which loads some, and the names by which the kernel asks for the others. */
+/**
+ * Kernel modules of the network: their order for init, which loads some, and the names by which
+ * the kernel asks for the others.
+ */
 async function writeModules(modules: ModuleTree, tree: string): Promise<void> {
   const first = await modules.loadOrder(NETWORK_MODULES);
   const late = [...modules.inFolders(LATE_FOLDERS), ...LATE_MODULES];

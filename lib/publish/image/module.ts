@@ -82,7 +82,9 @@ export class ModuleTree {
     return found.map(([name]) => name).sort();
   }
 
-  /** Content of a module; the guest's busybox loads only unpacked ones, and unpacking takes time of each boot. */
+  /**
+   * Content of a module; the guest's busybox loads only unpacked ones, and unpacking takes time of each boot.
+   */
   async #read(path: string): Promise<Uint8Array> {
     const file = join(this.dir, path);
     if (!path.endsWith(PACKED)) return await Deno.readFile(file);

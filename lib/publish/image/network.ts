@@ -24,8 +24,8 @@ export const NETWORK_MODULES = [
 ];
 
 /**
- * Modules that a guest loads when it needs them, as containers do: bridges, their ends, and whatever rules of iptables and nft
- * are made of. By folder, and by name.
+ * Modules that a guest loads when it needs them, as containers do: bridges, their ends, and whatever rules of
+ * iptables and nft are made of. By folder, and by name.
  */
 export const LATE_FOLDERS = ["bridge", "netfilter", "ipv4/netfilter", "ipv6/netfilter"].map((name) =>
   `kernel/net/${name}`
@@ -33,19 +33,23 @@ export const LATE_FOLDERS = ["bridge", "netfilter", "ipv4/netfilter", "ipv6/netf
 export const LATE_MODULES = ["veth", "macvlan", "ipvlan", "tun"];
 /** Modules that the kernel does not ask for, by the one that is useless to containers without them. */
 export const COMPANIONS: Record<string, string[]> = { bridge: ["br_netfilter"] };
-/** Folder of the layer with those modules, and with a file for each name by which the kernel asks: modules to load, in order. */
+/**
+ * Folder of the layer with those modules, and with a file for each name by which the kernel
+ * asks: modules to load, in order.
+ */
 export const KERNEL_PATH = `${LAYER_PATH}/kernel`;
 
 /**
- * Modules that make interfaces whose packets come from other network namespaces. Before the first is loaded, {@linkcode
- * FORWARD_RULES} are.
+ * Modules that make interfaces whose packets come from other network namespaces. Before the first is loaded,
+ * {@linkcode FORWARD_RULES} are.
  */
 const ENDS = ["bridge", "veth", "macvlan", "ipvlan"];
 export const FORWARD_RULES_PATH = `${LAYER_PATH}/forward.nft`;
 
 /**
- * Path of {@linkcode MODPROBE} in the initrd, where the kernel's own programs see neither the root file system nor a link in it.
- * Init names it to the kernel late: during its own start the kernel asks for many modules, none of which is here.
+ * Path of {@linkcode MODPROBE} in the initrd, where the kernel's own programs see neither the root file
+ * system nor a link in it. Init names it to the kernel late: during its own start the kernel asks for many
+ * modules, none of which is here.
  */
 export const MODPROBE_PATH = "/modprobe";
 /** Loads the module for which the kernel asks, after those that it needs. */
@@ -113,9 +117,9 @@ table netdev sbx {
 `;
 
 /**
- * Rules for packets of other network namespaces, which no output hook sees: what would leave by the dummy interface goes to the
- * proxy's addresses on it, or is logged and rejected. What containers send to each other and to the guest is theirs. The rules
- * come before Docker's at the same hooks.
+ * Rules for packets of other network namespaces, which no output hook sees: what would leave by the dummy
+ * interface goes to the proxy's addresses on it, or is logged and rejected. What containers send to each
+ * other and to the guest is theirs. The rules come before Docker's at the same hooks.
  */
 export const FORWARD_RULES = `table inet sbx_forward
 delete table inet sbx_forward

@@ -21,8 +21,9 @@ const FOLDER = "node_modules/";
 const EXACT = /^(@?[^@]+)@(\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?)$/;
 
 /**
- * Where node-gyp of every user of the guest looks for the headers of a Node before it downloads them, and its variable for
- * that: the one that npm sets from a package's `config`, which npm itself takes without a warning.
+ * Where node-gyp of every user of the guest looks for the headers of a Node before it downloads
+ * them, and its variable for that: the one that npm sets from a package's `config`, which npm
+ * itself takes without a warning.
  */
 const HEADERS = "usr/local/share/node-gyp";
 const HEADERS_VARIABLE = "npm_package_config_node_gyp_devdir";
@@ -32,7 +33,10 @@ const HEADERS_VARIABLE = "npm_package_config_node_gyp_devdir";
  */
 const LOGIN_SCRIPT = "etc/profile.d/node-gyp.sh";
 
-/** npm's configuration in the guest: a Node that is linked into the prefix would make its own folder the prefix. */
+/**
+ * npm's configuration in the guest: a Node that is linked into the prefix would
+ * make its own folder the prefix.
+ */
 const NPMRC = `prefix=/${PREFIX}\nupdate-notifier=false\nfund=false\naudit=false\n`;
 
 /** A package as it was installed. */
@@ -83,7 +87,8 @@ export async function installNpm(
   options.push("--prefer-offline", "--omit=dev", "--os=linux", `--cpu=${cpu}`, "--libc=glibc");
   // A package for one processor alone is otherwise refused on a machine with another.
   if (arch !== currentArch()) options.push("--force");
-  // `npm ci` refuses a lock without the optional packages that a registry, such as a company's mirror, does not have.
+  // `npm ci` refuses a lock without the optional packages that a registry, such as a
+  // company's mirror, does not have.
   await run(["npm", "install", ...options], {
     doing: "installing npm packages",
     cwd: work,
@@ -104,8 +109,9 @@ export async function installNpm(
 }
 
 /**
- * Puts the headers that Node's package has where node-gyp looks before it downloads them. By version: the variable
- * npm_config_nodedir would give them to every other Node too, and npm 12 warns of it at each command.
+ * Puts the headers that Node's package has where node-gyp looks before it downloads them. By
+ * version: the variable npm_config_nodedir would give them to every other Node too, and npm
+ * 12 warns of it at each command.
  */
 async function placeHeaders(modules: string, overlay: string, node: string): Promise<void> {
   const read = async (path: string) =>
@@ -201,7 +207,10 @@ async function declaredPrograms(modules: string, names: string[]): Promise<Recor
   return programs;
 }
 
-/** Links programs into the guest's PATH. @throws {SbxError} `image.npm.program`: one is not in the packages */
+/**
+ * Links programs into the guest's PATH.
+ * @throws {SbxError} `image.npm.program`: one is not in the packages
+ */
 async function linkPrograms(modules: string, dir: string, links: Record<string, string>, cpu: string) {
   await Deno.mkdir(dir, { recursive: true });
   for (const [name, path] of Object.entries(links)) {

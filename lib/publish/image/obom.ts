@@ -116,7 +116,10 @@ function debianPurl(
   }?arch=${arch}&distro=${suite}`;
 }
 
-/** One id where that is all, else one expression: files of a package have licences of their own, and all of them hold. */
+/**
+ * One id where that is all, else one expression: files of a package have licences of
+ * their own, and all of them hold.
+ */
 function licensesOf(expressions: string[]) {
   const unique = [...new Set(expressions)].sort();
   if (unique.length === 0) return {};

@@ -90,7 +90,8 @@ export class GuestApt {
   }
 
   /**
-   * Downloads packages with everything that they depend on, verified by the archive's keyring, and unpacks them into `dir`.
+   * Downloads packages with everything that they depend on, verified by the archive's
+   * keyring, and unpacks them into `dir`.
    *
    * @returns the folder with their content, and the paths of the packages
    */
@@ -162,7 +163,10 @@ function configuration(dir: string, arch: Arch): string {
   return Object.entries(options).map(([key, value]) => `${key} "${value}";\n`).join("");
 }
 
-/** Path of a file in unpacked packages: below /usr since trixie's are built merged, and in bookworm's often not. */
+/**
+ * Path of a file in unpacked packages: below /usr since trixie's are built
+ * merged, and in bookworm's often not.
+ */
 export async function findFile(tree: string, path: string): Promise<string | undefined> {
   for (const each of [join(tree, "usr", path), join(tree, path)]) {
     if (await ifFound(Deno.stat(each))) return each;

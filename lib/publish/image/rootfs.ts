@@ -11,8 +11,8 @@ import { HOSTS, RESOLV_CONF } from "./network.ts";
 const BASE_PACKAGES = ["ca-certificates"];
 
 /**
- * No UUID. Overlays note where a copied file was, by the UUID of its file system and its number there: one that images share
- * would lead to other files in the next image (lib/publish/image/init.ts).
+ * No UUID. Overlays note where a copied file was, by the UUID of its file system and its number there: one
+ * that images share would lead to other files in the next image (lib/publish/image/init.ts).
  */
 const IMAGE_UUID = "00000000-0000-0000-0000-000000000000";
 
@@ -25,7 +25,10 @@ const DPKG_OPTIONS = [
   "path-include=/usr/share/doc/*/copyright",
 ];
 
-/** Hook before the packages are installed: without these folders the alternatives of some, such as a JDK's, fail. */
+/**
+ * Hook before the packages are installed: without these folders the alternatives
+ * of some, such as a JDK's, fail.
+ */
 const MAN_FOLDERS = `for at in 1 2 3 4 5 6 7 8; do mkdir -p "$1/usr/share/man/man$at"; done`;
 
 /**

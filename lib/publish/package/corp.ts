@@ -59,8 +59,8 @@ export interface CorpDeb {
  * corp.toml with the rule files that it names, certificates and release keys.
  *
  * The installer copies them to /etc/sbx as root's files. They are no conffiles: the company wants manual
- * changes there replaced. corp.toml is validated first, as a machine with these files would do it: services of 500
- * laptops would refuse a mistake only after its roll-out.
+ * changes there replaced. corp.toml is validated first, as a machine with these files would do it: services
+ * of 500 laptops would refuse a mistake only after its roll-out.
  *
  * @throws {SbxError} `package.name_invalid`, `package.version_invalid`, `manifest.url.invalid`, `corp.*`,
  * `package.ca_invalid`, `package.file_invalid`, `package.rule_file_outside`, `release.*`

@@ -52,7 +52,10 @@ export async function runTool(
   );
 }
 
-/** Runs each tool once, before any work. @throws {SbxError} `package.tool_missing`: it names the package of Debian */
+/**
+ * Runs each tool once, before any work.
+ * @throws {SbxError} `package.tool_missing`: it names the package of Debian
+ */
 export async function requireTools(tools: readonly string[], doing: string): Promise<void> {
   // apt-ftparchive of bookworm has no --version alone: its help ends with 0 too.
   for (const tool of tools) {
@@ -80,8 +83,8 @@ export interface Deb {
 const XZ_LEVEL = 0;
 
 /**
- * Builds a package with dpkg-deb. The same input gives the same bytes, whatever the umask, locale, time or number of
- * processors.
+ * Builds a package with dpkg-deb. The same input gives the same bytes, whatever the umask,
+ * locale, time or number of processors.
  *
  * @returns path of the package, `<out>/<name>_<version>_<arch>.deb`
  * @throws {SbxError} `package.tool_missing`, `package.tool_failed`, `package.file_missing`

@@ -1,6 +1,6 @@
 /**
- * sbx outside of Debian: an rpm, a tarball with its installer, and the files with which Arch and Nix make packages of that tarball
- * (docs/guides/packages.md, "Other distributions").
+ * sbx outside of Debian: an rpm, a tarball with its installer, and the files with which Arch and Nix make
+ * packages of that tarball (docs/guides/packages.md, "Other distributions").
  */
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
@@ -22,7 +22,10 @@ function filesElsewhere({ files }: Deb): PackageFile[] {
   }));
 }
 
-/** The version with a form that all of them take: a pre-release sorts before its release by `~`, which Arch has not. */
+/**
+ * The version with a form that all of them take: a pre-release sorts before its
+ * release by `~`, which Arch has not.
+ */
 const versionOf = ({ control }: Deb) => control.Version;
 
 /**
@@ -156,7 +159,8 @@ export interface Tarball {
 }
 
 /**
- * Writes a tarball with its installer, for distributions without a package. The same input gives the same bytes.
+ * Writes a tarball with its installer, for distributions without a package. The
+ * same input gives the same bytes.
  *
  * @throws {SbxError} `package.tool_failed`, `package.file_missing`
  */

@@ -22,7 +22,8 @@ const GPG = ["--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback"];
 /**
  * Opens the secret key in a file: the user's own keys are neither used nor read.
  *
- * @throws {SbxError} `package.key_invalid`: it is not there, others can read it, or it holds no single secret key
+ * @throws {SbxError} `package.key_invalid`: it is not there, others can read it,
+ * or it holds no single secret key
  */
 async function openSigner(path: string): Promise<Signer> {
   await requirePrivate(path);
@@ -132,8 +133,8 @@ const HASHES = ["SHA256", "SHA512"] as const;
  * last.
  *
  * @throws {SbxError} `package.repository_conflict`: another file with this name is published;
- * `package.file_invalid`: a package is damaged; `package.repository_incomplete`, `package.key_invalid`, `package.tool_missing`,
- * `package.tool_failed`
+ * `package.file_invalid`: a package is damaged; `package.repository_incomplete`, `package.key_invalid`,
+ * `package.tool_missing`, `package.tool_failed`
  */
 export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
   const { debs, out, suite, origin, validDays, date = new Date() } = options;
@@ -190,8 +191,8 @@ interface NewDeb {
 }
 
 /**
- * Checks a package whole, before any file is written: its name, its fields, every byte of its content, and that a published version
- * never changes.
+ * Checks a package whole, before any file is written: its name, its fields, every byte of its content, and
+ * that a published version never changes.
  *
  * @throws {SbxError} `package.file_missing`, `package.file_invalid`, `package.repository_conflict`
  */

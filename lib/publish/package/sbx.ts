@@ -24,8 +24,9 @@ WantedBy=default.target
 `;
 
 /**
- * Service of one user on a machine without logins: systemctl enable --now sbx-service@NAME. It has its user's rights, and its
- * limits; more confinement would take newuidmap's capabilities, and with them the folders of its VMs.
+ * Service of one user on a machine without logins: systemctl enable --now sbx-service@NAME. It has
+ * its user's rights, and its limits; more confinement would take newuidmap's capabilities, and
+ * with them the folders of its VMs.
  */
 const INSTANCE_UNIT = `[Unit]
 Description=sbx, virtual machines for agents of %i

@@ -4,8 +4,8 @@
 const TIMER = "sbx-assets.timer";
 
 /**
- * Fetches the assets of the packaged manifest for all users. The manifest's address is in a file of one field a line, and
- * holds no quotes (lib/publish/package/corp.ts). A failed update leaves the old set, whole.
+ * Fetches the assets of the packaged manifest for all users. The manifest's address is in a file of one field
+ * a line, and holds no quotes (lib/publish/package/corp.ts). A failed update leaves the old set, whole.
  */
 export const UPDATE_ASSETS = `#!/bin/sh
 # Installs the assets of the manifest that a package names into /var/lib/sbx, for all users of this machine.
@@ -30,8 +30,8 @@ export const FETCH_ASSETS = `/usr/lib/sbx/update-assets || {
 `;
 
 /**
- * True unless a company's package is unpacked and not configured, as in one call of apt with both: its settings and
- * authorities are not installed, and its own script fetches the assets when they are.
+ * True unless a company's package is unpacked and not configured, as in one call of apt with both: its
+ * settings and authorities are not installed, and its own script fetches the assets when they are.
  */
 const MAY_FETCH = `may_fetch() {
   owner=$(dpkg-query -S /usr/share/sbx/manifest-origin.json 2>/dev/null | sed -n '1s/[:,].*//p') || true

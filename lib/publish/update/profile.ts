@@ -72,7 +72,8 @@ export interface ProfileInstallOptions {
 /**
  * Installs one profile of a channel: its files first, then its document.
  *
- * @throws {SbxError} `assets.downgrade`, `assets.arch.not_found`, `profile.incompatible`, `profile.invalid`, `release.…`, `assets.…`
+ * @throws {SbxError} `assets.downgrade`, `assets.arch.not_found`, `profile.incompatible`,
+ * `profile.invalid`, `release.…`, `assets.…`
  */
 export async function installProfile(
   entry: ProfileEntry,

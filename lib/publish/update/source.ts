@@ -30,7 +30,11 @@ export interface UpdateSource {
 
 type Env = { get(name: string): string | undefined };
 
-/** The channel to follow: `[release]` of corp.toml, else `SBX_RELEASE_CHANNELS_URL`. @returns undefined without one @throws {SbxError} `corp.closed`, `release.url.invalid` */
+/**
+ * The channel to follow: `[release]` of corp.toml, else `SBX_RELEASE_CHANNELS_URL`.
+ * @returns undefined without one
+ * @throws {SbxError} `corp.closed`, `release.url.invalid`
+ */
 export function updateSource(corp: CorpState, env: Env = Deno.env): UpdateSource | undefined {
   if (corp.status === "closed") {
     throw new SbxError("corp.closed", `the channel that corp names is unknown: ${corp.error.message}`, {
@@ -105,7 +109,10 @@ const INTERVAL_MAX = 30 * 24 * HOUR;
 const INTERVAL = 24 * HOUR;
 const UNITS: Record<string, number> = { m: 60, h: HOUR, d: 24 * HOUR };
 
-/** Reads a policy such as `30m`, `24h` or `7d`, within the bounds; `off` is never. @returns undefined for other text */
+/**
+ * Reads a policy such as `30m`, `24h` or `7d`, within the bounds; `off` is never.
+ * @returns undefined for other text
+ */
 export function parsePolicy(text: string): number | "off" | undefined {
   if (text === "off") return "off";
   const [, count, unit] = text.match(REFRESH_POLICY) ?? [];

@@ -103,7 +103,8 @@ export interface InstallResult {
  * profile's image. On any failure, and after a crash at any moment, the old set or the new one is whole.
  *
  * @throws {SbxError} `manifest.invalid`, `manifest.mismatch`, `manifest.url.insecure`, `assets.incompatible`,
- * `assets.downgrade`, `assets.arch.not_found`, `release.revoked`, `assets.mismatch`, `assets.download_failed`, `disk.full`
+ * `assets.downgrade`, `assets.arch.not_found`, `release.revoked`, `assets.mismatch`,
+ * `assets.download_failed`, `disk.full`
  */
 export async function installAssets(options: InstallOptions): Promise<InstallResult> {
   const { home, arch, progress = silent } = options;

@@ -117,7 +117,10 @@ export function compareAssetVersions(a: string, b: string): number {
 /** Protocols of `sbx update --assets --manifest` (docs/design/contracts/13-command-line.md §13). */
 const PROTOCOLS = ["file:", "https:", "http:"];
 
-/** Reads the expected hash of a manifest, with or without `blake3:`. @throws {SbxError} `manifest.hash.invalid` */
+/**
+ * Reads the expected hash of a manifest, with or without `blake3:`.
+ * @throws {SbxError} `manifest.hash.invalid`
+ */
 export function parseManifestHash(text: string): string {
   const hash = text.replace(/^blake3:/, "");
   if (/^[0-9a-f]{64}$/.test(hash)) return hash;
@@ -126,7 +129,10 @@ export function parseManifestHash(text: string): string {
   });
 }
 
-/** Parses the address of a manifest, or of a folder with its files. @throws {SbxError} `manifest.url.invalid` */
+/**
+ * Parses the address of a manifest, or of a folder with its files.
+ * @throws {SbxError} `manifest.url.invalid`
+ */
 export function parseManifestUrl(text: string): URL {
   const url = URL.canParse(text) ? new URL(text) : null;
   if (url && PROTOCOLS.includes(url.protocol) && (url.protocol !== "file:" || url.host === "")) return url;

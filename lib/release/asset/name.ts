@@ -3,7 +3,10 @@ import { asSbxError, SbxError } from "../../base/error/mod.ts";
 
 /** Logical names of the files of one architecture (docs/design/contracts/10-release.md §10). */
 export const KERNEL = "vmlinuz", INITRD = "initrd.img", ROOTFS = "rootfs.erofs", OBOM = "obom.cdx.json";
-/** The programs of sbx in a guest, apart from the root file system; images of older versions have them in that. */
+/**
+ * The programs of sbx in a guest, apart from the root file system; images of
+ * older versions have them in that.
+ */
 export const LAYER = "layer.erofs";
 /** Every logical name, in display order. */
 export const LOGICAL_NAMES = [KERNEL, INITRD, ROOTFS, LAYER, OBOM];
@@ -12,7 +15,10 @@ export const BOOT_NAMES = [KERNEL, INITRD, ROOTFS];
 /** Names of the manifest, the record of its origin, and the checksum file. */
 export const MANIFEST = "manifest.json", MANIFEST_ORIGIN = "manifest-origin.json", B3SUMS = "B3SUMS";
 
-/** Profile whose image has the plain names of manifest and origin; VMs boot it when their profile names no packages. */
+/**
+ * Profile whose image has the plain names of manifest and origin; VMs boot it when
+ * their profile names no packages.
+ */
 export const DEFAULT_IMAGE = "code";
 
 /** Names of an image's installed manifest and of the record of its origin. */

@@ -80,8 +80,8 @@ export async function installedImage(home: Home, profile: string): Promise<Image
 /**
  * Resolves the files of an installed manifest's current release. {@linkcode verifyAssets} hashes them.
  *
- * @throws {SbxError} `assets.missing` (412): the manifest or one of its boot files is missing; `manifest.invalid`;
- * `assets.incompatible` (409)
+ * @throws {SbxError} `assets.missing` (412): the manifest or one of its boot files is missing;
+ * `manifest.invalid`; `assets.incompatible` (409)
  */
 export async function resolveAssets(home: Home, arch: Arch, profile = DEFAULT_IMAGE): Promise<Assets> {
   const dir = await imageFolder(home, profile);
@@ -142,8 +142,8 @@ export function bootFiles(
 }
 
 /**
- * Hashes the files that a VM boots from concurrently, before every boot (docs/design/contracts/10-release.md §10,
- * "Verification").
+ * Hashes the files that a VM boots from concurrently, before every boot
+ * (docs/design/contracts/10-release.md §10, "Verification").
  *
  * @throws {SbxError} `assets.mismatch` (412): names the file, the expected and the actual hash;
  * `assets.missing`
@@ -210,8 +210,9 @@ interface NewImage {
 }
 
 /**
- * Links the installed files of a profile's image for the other architectures into the output folder of a new one, so that
- * one manifest describes both. An image of other packages is left out: the new manifest would misstate it.
+ * Links the installed files of a profile's image for the other architectures into the output folder
+ * of a new one, so that one manifest describes both. An image of other packages is left out: the
+ * new manifest would misstate it.
  */
 export async function linkOtherArches(home: Home, { profile, packages, arch, out }: NewImage): Promise<void> {
   for (const other of ARCHES.filter((each) => each !== arch)) {

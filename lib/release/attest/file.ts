@@ -27,8 +27,8 @@ export function attestationPath(path: string, kind: Kind): string {
 }
 
 /**
- * Path of a key's attestation. A bundle has one signature, so the first key has the plain name, and each further one its
- * id in the name: the file published under the plain name stays, while keys rotate.
+ * Path of a key's attestation. A bundle has one signature, so the first key has the plain name, and each
+ * further one its id in the name: the file published under the plain name stays, while keys rotate.
  */
 export async function attestationPathOf(path: string, kind: Kind, { id }: PublicKey): Promise<string> {
   const plain = attestationPath(path, kind);

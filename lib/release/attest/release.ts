@@ -31,7 +31,9 @@ import {
   type Subject,
 } from "./statement.ts";
 
-/** Attestations required of a release's file (docs/design/contracts/10-release.md §10, "Release pipeline"). */
+/**
+ * Attestations required of a release's file (docs/design/contracts/10-release.md §10, "Release pipeline").
+ */
 export function kindsFor({ kind, name }: Artifact): Kind[] {
   if (kind === "package") return ["provenance", "sbom"];
   if (kind !== "image") return [];
@@ -39,8 +41,8 @@ export function kindsFor({ kind, name }: Artifact): Kind[] {
 }
 
 /**
- * Checks the attestations of every package and image of a verified tree: each is signed by a trusted key, covers the
- * file's bytes, and has the published SBOM or OBOM. Skips revoked releases.
+ * Checks the attestations of every package and image of a verified tree: each is signed by a trusted key,
+ * covers the file's bytes, and has the published SBOM or OBOM. Skips revoked releases.
  */
 export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerator<TreeResult> {
   for (const { record, artifacts } of tree.releases) {
@@ -54,7 +56,9 @@ export const attestationCheck: TreeCheck = async function* (tree): AsyncGenerato
   }
 };
 
-/** One valid attestation is enough: while keys rotate, each key signs one, and a host may know only one key. */
+/**
+ * One valid attestation is enough: while keys rotate, each key signs one, and a host may know only one key.
+ */
 async function checkOne(
   tree: VerifiedTree,
   artifact: Artifact,
@@ -165,7 +169,8 @@ export interface Attested {
 /**
  * Writes the attestations of a signed release's files beside them.
  *
- * @throws {SbxError} `release.unverified`: the workspace has a problem; `release.not_found`; `release.attestation.invalid`
+ * @throws {SbxError} `release.unverified`: the workspace has a problem;
+ * `release.not_found`; `release.attestation.invalid`
  */
 export async function attestRelease(dir: string, options: AttestOptions): Promise<Attested> {
   const { channel, version, build, signing, keys } = options;

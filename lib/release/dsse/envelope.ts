@@ -1,4 +1,7 @@
-/** DSSE envelopes (https://github.com/secure-systems-lab/dsse, version 1): a payload, its type, and signatures over both. */
+/**
+ * DSSE envelopes (https://github.com/secure-systems-lab/dsse, version 1): a payload, its
+ * type, and signatures over both.
+ */
 import { z } from "zod";
 import { ENVELOPE_BYTES_MAX, SIGNATURES_MAX } from "../limit.ts";
 import { parseDocument } from "../read.ts";
@@ -68,7 +71,8 @@ export interface Expectation {
 }
 
 /**
- * Verifies an envelope offline. Signatures of unknown keys are ignored; one invalid signature of a trusted key refuses all.
+ * Verifies an envelope offline. Signatures of unknown keys are ignored; one invalid
+ * signature of a trusted key refuses all.
  *
  * @throws {SbxError} `release.invalid`, `release.signature.invalid`
  */

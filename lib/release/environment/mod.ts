@@ -1,4 +1,7 @@
-/** Environments: root file systems made of OCI images, with their records, in one home (docs/guides/environments.md) */
+/**
+ * Environments: root file systems made of OCI images, with their records, in one
+ * home (docs/guides/environments.md)
+ */
 export {
   CONFLICTS_MAX,
   DEVCONTAINER_COMMANDS,

@@ -26,8 +26,8 @@ const PATH = /^[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:\/[a-z0-9]+(?:(?:\.|_|__|
 const HOST = /^(?:[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(?::\d{1,5})?$/;
 
 /**
- * Reads the name of an image: `golang:1.25`, `registry/name@sha256:…`, `oci:DIR[:TAG]`, `docker-archive:FILE` or
- * `docker-daemon:NAME`.
+ * Reads the name of an image: `golang:1.25`, `registry/name@sha256:…`, `oci:DIR[:TAG]`,
+ * `docker-archive:FILE` or `docker-daemon:NAME`.
  *
  * @throws {SbxError} `environment.reference.invalid`
  */

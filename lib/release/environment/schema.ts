@@ -31,7 +31,10 @@ export const EnvironmentConfig = z.strictObject({
 });
 export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
 
-/** Most conflicts of a VM and its image that are listed (docs/design/contracts/14-limits.md §14); the guest counts all. */
+/**
+ * Most conflicts of a VM and its image that are listed
+ * (docs/design/contracts/14-limits.md §14); the guest counts all.
+ */
 export const CONFLICTS_MAX = 1000;
 
 /** Commands of a `devcontainer.json` that run in the VM, in their order. */
@@ -47,7 +50,10 @@ export type DevcontainerCommand = (typeof DEVCONTAINER_COMMANDS)[number];
 const bounded = (max: number) => z.string().min(1).max(max).regex(/^[^\0]*$/, "must not contain NUL");
 const GuestPath = bounded(1024).regex(/^\/[^\n]*$/, "must be an absolute path");
 
-/** Settings of a `devcontainer.json` for a VM, merged with its image's (docs/design/contracts/04-profiles.md §4). */
+/**
+ * Settings of a `devcontainer.json` for a VM, merged with its image's
+ * (docs/design/contracts/04-profiles.md §4).
+ */
 export const DevcontainerSettings = z.strictObject({
   user: bounded(256).optional().describe("user of programs; absent: the image's"),
   folder: GuestPath.describe("folder of the files, and of commands"),

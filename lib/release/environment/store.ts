@@ -89,7 +89,10 @@ export async function environmentNames(home: Place): Promise<EnvironmentName[]> 
     .sort((a, b) => a.reference < b.reference ? -1 : 1);
 }
 
-/** Begin of the name under which a home knows the environment of a build. A reference that a person writes has a registry. */
+/**
+ * Begin of the name under which a home knows the environment of a build. A reference that
+ * a person writes has a registry.
+ */
 const BUILD = "build:";
 
 /** Name of the environment that a build made, by the key of the build. */

@@ -113,8 +113,8 @@ function isToBeKnown({ version, status }: ManifestRecord, before: Followed | und
 }
 
 /**
- * Keeps what shows other users of the machine that releases are revoked. A manifest that cannot be fetched now is left for
- * the next check: this home remembers the revocation itself.
+ * Keeps what shows other users of the machine that releases are revoked. A manifest that cannot be fetched
+ * now is left for the next check: this home remembers the revocation itself.
  */
 async function prove(
   document: Uint8Array,

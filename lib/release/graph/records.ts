@@ -36,10 +36,11 @@ export interface VerifiedRecords {
 }
 
 /**
- * Fetches and verifies the index. With trusted keys it is the payload of its envelope, and nothing else is read; with HMAC
- * keys every record of the channel must verify.
+ * Fetches and verifies the index. With trusted keys it is the payload of its envelope, and nothing else is
+ * read; with HMAC keys every record of the channel must verify.
  *
- * @throws {SbxError} `release.invalid`, `release.signature.invalid`, `release.hmac.invalid`, `release.channel.not_found`
+ * @throws {SbxError} `release.invalid`, `release.signature.invalid`,
+ * `release.hmac.invalid`, `release.channel.not_found`
  */
 export async function fetchRecords(
   url: URL,
@@ -92,8 +93,8 @@ function recordsOf({ channels }: ChannelIndex, channel: string): ManifestRecord[
 }
 
 /**
- * Verifies the bytes of a manifest against its record: digests, then its own channel and version, which bind the record to
- * its place, then the HMAC of each entry.
+ * Verifies the bytes of a manifest against its record: digests, then its own channel and version, which bind
+ * the record to its place, then the HMAC of each entry.
  *
  * @throws {SbxError} `release.mismatch`, `release.invalid`, `release.hmac.invalid`
  */
@@ -123,8 +124,8 @@ export function verifyManifest(
 }
 
 /**
- * Verifies a profile document and finds the boot files that it pins. Reads nothing else of it: a profile for a newer sbx
- * can be revoked too.
+ * Verifies a profile document and finds the boot files that it pins. Reads nothing else of it: a profile for
+ * a newer sbx can be revoked too.
  *
  * @throws {SbxError} `release.mismatch`, `release.invalid`
  */

@@ -26,7 +26,8 @@ export type UnsignedRecord<R extends SignedRecord> = R extends { digest: unknown
 const LINE = /^([A-Za-z0-9][A-Za-z0-9._-]{0,63}):((?:[0-9a-f]{2}){32,64})$/;
 
 /**
- * Parses a file of HMAC keys, one `<key id>:<hex>` a line. The first one signs; several verify while they rotate.
+ * Parses a file of HMAC keys, one `<key id>:<hex>` a line. The first one signs;
+ * several verify while they rotate.
  *
  * @throws {SbxError} `release.keys.invalid`: names the line, and never its content
  */
@@ -63,7 +64,9 @@ export function signRecord<R extends SignedRecord>(key: HmacKey, record: R | Uns
   return signed as unknown as R;
 }
 
-/** Id of the key that verifies a record, `undefined` if none does. Every key is tried, in constant time each. */
+/**
+ * Id of the key that verifies a record, `undefined` if none does. Every key is tried, in constant time each.
+ */
 export function findHmacKey(keys: readonly HmacKey[], record: SignedRecord): string | undefined {
   const claimed = Uint8Array.fromHex("digest" in record ? record.digest.hmac : record.hmac);
   let found: string | undefined;

@@ -99,8 +99,8 @@ export interface ProfileIdentity {
 }
 
 /**
- * Status of a profile. A document that a release contains has the status of that release; another one with the same id
- * and revision, such as an edited copy, the same.
+ * Status of a profile. A document that a release contains has the status of that release; another one with
+ * the same id and revision, such as an edited copy, the same.
  *
  * @returns undefined when no remembered release has it
  */
@@ -160,8 +160,8 @@ export function requireNotRevoked(
 }
 
 /**
- * Within a channel the best status counts: a file that a good release still contains is good. Among channels and servers
- * the worst one counts: a revocation is not outvoted by a channel that lags behind.
+ * Within a channel the best status counts: a file that a good release still contains is good. Among channels
+ * and servers the worst one counts: a revocation is not outvoted by a channel that lags behind.
  */
 function standingOf(
   { followed }: MemoryFile,

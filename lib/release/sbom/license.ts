@@ -51,8 +51,9 @@ const UNNAMED = "LicenseRef-Debian-unnamed";
 const NOT_IN_REF = /[^A-Za-z0-9.-]+/g;
 
 /**
- * SPDX licence expression of a `License:` field of a Debian copyright file: `and`, `or` and `, and`, which binds weaker.
- * A licence that SPDX does not list, or one with an exception of its own, becomes a `LicenseRef-Debian-…`.
+ * SPDX licence expression of a `License:` field of a Debian copyright file: `and`, `or` and `, and`,
+ * which binds weaker. A licence that SPDX does not list, or one with an exception of its own,
+ * becomes a `LicenseRef-Debian-…`.
  */
 export function debianLicense(name: string): string {
   if (

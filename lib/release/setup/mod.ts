@@ -8,8 +8,8 @@ import { parseJson } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 
 /**
- * `assets`: files to boot from are installed; `vm`: a VM booted from them; `providers`: a credential was added; `agent`: a
- * VM of an agent booted.
+ * `assets`: files to boot from are installed; `vm`: a VM booted from them; `providers`: a credential was
+ * added; `agent`: a VM of an agent booted.
  */
 export const SETUP_STEPS = ["assets", "vm", "providers", "agent"] as const;
 export type SetupStep = typeof SETUP_STEPS[number];
@@ -53,8 +53,8 @@ export async function readSetup(home: Pick<Home, "dir">): Promise<SetupState> {
 }
 
 /**
- * Records that a step is done. New assets are a step that undoes `vm`: nothing has booted from them yet. A failure is
- * ignored, since no set-up may fail for want of its record.
+ * Records that a step is done. New assets are a step that undoes `vm`: nothing has booted from them yet. A
+ * failure is ignored, since no set-up may fail for want of its record.
  */
 export async function recordStep(home: Pick<Home, "dir">, step: SetupStep): Promise<void> {
   try {

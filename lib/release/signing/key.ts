@@ -41,7 +41,10 @@ export function keyPaths({ dir }: Pick<Home, "dir">) {
   };
 }
 
-/** Reads the public key of this machine; `undefined` if it has none yet. @throws {SbxError} `attest.key.invalid` */
+/**
+ * Reads the public key of this machine; `undefined` if it has none yet.
+ * @throws {SbxError} `attest.key.invalid`
+ */
 export async function readMachineKey(home: Pick<Home, "dir">): Promise<PublicKey | undefined> {
   const record = await readRecord(home);
   return record && publicOf(record);
@@ -50,7 +53,8 @@ export async function readMachineKey(home: Pick<Home, "dir">): Promise<PublicKey
 /**
  * Finds the key that signs; `undefined` if this machine has none yet.
  *
- * @throws {SbxError} `attest.key.missing`: there is a public part only; `attest.key.invalid`, `release.keys.insecure`
+ * @throws {SbxError} `attest.key.missing`: there is a public part only;
+ * `attest.key.invalid`, `release.keys.insecure`
  */
 export async function findSigningKey(
   home: Pick<Home, "dir">,

@@ -54,8 +54,8 @@ export interface Verification {
 }
 
 /**
- * Verifies a published tree offline with a trust root: signature, records, manifests, every file of theirs, then
- * `checks`. Collects all problems instead of stopping at the first one.
+ * Verifies a published tree offline with a trust root: signature, records, manifests, every file of theirs,
+ * then `checks`. Collects all problems instead of stopping at the first one.
  */
 export async function verifyTree(dir: string, options: VerifyOptions): Promise<Verification> {
   const { keys, checks = [], progress = silent } = options;
@@ -226,7 +226,10 @@ async function artifactsOf(
   return artifacts;
 }
 
-/** Pins of a profile document: `assets.arch.<arch>.<file>` and `obom.arch.<arch>`. One that cannot be read has none. */
+/**
+ * Pins of a profile document: `assets.arch.<arch>.<file>` and `obom.arch.<arch>`.
+ * One that cannot be read has none.
+ */
 function imagesOf(dir: string, bytes: Uint8Array): Artifact[] {
   let value: Record<string, unknown>;
   try {

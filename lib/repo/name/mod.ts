@@ -1,4 +1,7 @@
-/** Names of files and targets of links that are dangerous on the host, and names of files that look like secrets. */
+/**
+ * Names of files and targets of links that are dangerous on the host, and names
+ * of files that look like secrets.
+ */
 export {
   endsSecretPath,
   foldedName,

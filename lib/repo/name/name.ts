@@ -37,8 +37,8 @@ export function foldedName(part: string): string {
 }
 
 /**
- * Why the target of a link is refused; undefined for one that stays inside. `..` may stand only at its beginning, where it
- * goes up through real folders: behind a name it could go up through another link.
+ * Why the target of a link is refused; undefined for one that stays inside. `..` may stand only at its
+ * beginning, where it goes up through real folders: behind a name it could go up through another link.
  *
  * @param target as {@linkcode latin1}
  * @param depth folders above the link

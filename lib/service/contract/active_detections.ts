@@ -79,7 +79,10 @@ export class ActiveDetections {
     return { kind: "detection", rules: await this.#views(await this.#survey()) };
   }
 
-  /** Adds an overlay, or with `replace` updates the one of the same id. @throws {SbxError} `detection.invalid`, `detection.conflict` */
+  /**
+   * Adds an overlay, or with `replace` updates the one of the same id.
+   * @throws {SbxError} `detection.invalid`, `detection.conflict`
+   */
   async put(
     { replace, ...request }: OverlayRequest,
     by: AnsweredBy,
@@ -130,8 +133,8 @@ export class ActiveDetections {
   /**
    * Switches a rule of a pack off or on, in running VMs too. Corp's rules have no switch.
    *
-   * @throws {SbxError} `detection.not_found`, `detection.corp`, `detection.disabled`: the file of switches is not valid;
-   * `policy.change.conflict`: the rule was switched since the change that is taken back
+   * @throws {SbxError} `detection.not_found`, `detection.corp`, `detection.disabled`: the file of switches is
+   * not valid; `policy.change.conflict`: the rule was switched since the change that is taken back
    */
   async switchRule(
     id: string,

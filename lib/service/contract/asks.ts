@@ -83,7 +83,10 @@ const SUBJECT_SHOWN = 200;
 const PROBLEM_SHOWN = 200;
 /** Fewest `ms` between two notifications: a guest decides how often it asks. */
 const INTERVAL_MS = 5_000;
-/** Notifications whose end is waited for; the oldest is forgotten for one more, and stays until its desktop removes it. */
+/**
+ * Notifications whose end is waited for; the oldest is forgotten for one more, and
+ * stays until its desktop removes it.
+ */
 const SHOWN_MAX = 100;
 /** Buttons of a notification; the keys are the decisions. */
 const ACTIONS = { allow: "Allow once", deny: "Deny" };
@@ -160,7 +163,8 @@ export class AskNotifier {
     let shownAt = Infinity;
     const remove = await (await board()).show({ title, body, actions: ACTIONS }, (key) => {
       if (key !== "allow" && key !== "deny") return;
-      // The press was meant for the notification that was in this place before; its button took this one away.
+      // The press was meant for the notification that was in this place before;
+      // its button took this one away.
       if (performance.now() - shownAt < READ_MS) return this.#shown.has(ask_id) && this.#put(ask, more);
       // One that was answered elsewhere in this moment needs no answer.
       answer(ask, key).catch(ignore("answered elsewhere; another failure leaves the ask pending"));
@@ -188,7 +192,10 @@ export async function openBoard(): Promise<Board> {
   return new DbusBoard();
 }
 
-/** The script takes its texts as arguments: text of a guest is no part of it. Notifications of scripts have no buttons. */
+/**
+ * The script takes its texts as arguments: text of a guest is no part of it.
+ * Notifications of scripts have no buttons.
+ */
 const SCRIPT = ["on run {body, title}", "display notification body with title title", "end run"];
 
 /** Arguments of osascript for a notification. */

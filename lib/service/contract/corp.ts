@@ -30,8 +30,8 @@ export function requireCorpProfile({ state, path }: Corp, id: string): void {
 }
 
 /**
- * Calls `onChange` when corp.toml, or a file of rules or detections that it names, changes. Calls do not overlap, and a
- * change during one is followed by another.
+ * Calls `onChange` when corp.toml, or a file of rules or detections that it names, changes. Calls do not
+ * overlap, and a change during one is followed by another.
  */
 export function watchCorp(corp: CorpStore, onChange: () => Promise<void>): Watch {
   const watch = new CorpWatch(corp, onChange);

@@ -1,4 +1,7 @@
-/** Uses of credentials, from the records of all sessions (docs/design/contracts/09-credentials.md §9, "Audit"). */
+/**
+ * Uses of credentials, from the records of all sessions
+ * (docs/design/contracts/09-credentials.md §9, "Audit").
+ */
 import { join } from "node:path";
 import type { z } from "zod";
 import type { AuditRow, CredentialAudit, CredentialAuditQuery, CredentialUse } from "../../client/api/mod.ts";
@@ -18,8 +21,8 @@ export interface AuditedSession {
 }
 
 /**
- * Lists the uses of credentials, the latest first, from the ledgers of all sessions or of some: one by one, and counted by
- * session, credential, host, place and outcome.
+ * Lists the uses of credentials, the latest first, from the ledgers of all sessions or of some: one by one,
+ * and counted by session, credential, host, place and outcome.
  *
  * @param sessions of the index; the VM of another ledger has no name
  */

@@ -213,7 +213,10 @@ export function vmsWith(
   ).map(({ name }) => ({ name, variables }));
 }
 
-/** Names of the running VMs whose key of its provider an entry is; of a server's logins, each account has a key of its own. */
+/**
+ * Names of the running VMs whose key of its provider an entry is; of a server's logins,
+ * each account has a key of its own.
+ */
 export function usersOf(
   entry: StoredEntry,
   all: readonly StoredEntry[],
@@ -374,7 +377,10 @@ export async function guestTrust(home: Home): Promise<{ env: Record<string, stri
   return { env: TRUST, file: { path: CA_PATH, content, mode: 0o644 } };
 }
 
-/** Variables and files with the refs of granted credentials, and the VM's placeholders; none if the store has none. */
+/**
+ * Variables and files with the refs of granted credentials, and the VM's
+ * placeholders; none if the store has none.
+ */
 export async function guestRefs(
   home: Home,
   vm: string | undefined,

@@ -8,7 +8,8 @@ type Corp = Pick<CorpStore, "state" | "path">;
 const HOUR_MS = 3_600_000;
 
 /**
- * Refuses a VM in a home that corp requires in the fleet and that is not, or whose records have not arrived for too long.
+ * Refuses a VM in a home that corp requires in the fleet and that is not, or whose records
+ * have not arrived for too long.
  *
  * @throws {SbxError} `fleet.enrolment.missing`, `fleet.enrolment.invalid`, `fleet.lag` (409)
  */

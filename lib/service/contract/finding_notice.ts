@@ -19,7 +19,10 @@ interface FindingNotifierOptions {
   tell(problem: string): void;
 }
 
-/** Shows findings of a severity and up, and counts others that come meanwhile. An answer to a finding is always shown. */
+/**
+ * Shows findings of a severity and up, and counts others that come meanwhile. An
+ * answer to a finding is always shown.
+ */
 export class FindingNotifier {
   readonly #options: FindingNotifierOptions;
   #last = -Infinity;

@@ -1,4 +1,7 @@
-/** Keys that VMs use, of several of one provider (docs/design/contracts/09-credentials.md §9, "Choice of a key"). */
+/**
+ * Keys that VMs use, of several of one provider
+ * (docs/design/contracts/09-credentials.md §9, "Choice of a key").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
@@ -28,7 +31,8 @@ export async function grantedVms(vms: readonly Vm[]): Promise<GrantedVm[]> {
  * Requires keys with the labels that a new VM is to use.
  *
  * @param granted of the VM's profile and corp, before its own choice
- * @throws {SbxError} `credential.not_granted`: profile or corp leave it none of this label; `credential.not_found`
+ * @throws {SbxError} `credential.not_granted`: profile or corp leave it none of
+ * this label; `credential.not_found`
  */
 export function requireLabels(
   home: Pick<Home, "dir">,

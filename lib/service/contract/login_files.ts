@@ -1,6 +1,6 @@
 /**
- * Files of credentials for VMs that run already (docs/design/contracts/09-credentials.md §9, "Guest environment"): of a login, and
- * public keys of servers and signers.
+ * Files of credentials for VMs that run already (docs/design/contracts/09-credentials.md §9, "Guest
+ * environment"): of a login, and public keys of servers and signers.
  */
 import { dirname } from "node:path";
 import { asSbxError } from "../../base/error/mod.ts";
@@ -48,15 +48,18 @@ export function giveLoginFiles(
   return giveFiles(guests, provider, (texts) => texts.some((text) => text.includes(access.ref)));
 }
 
-/** Writes the files that name servers and signers into the running VMs that may use such keys, after one was added. */
+/**
+ * Writes the files that name servers and signers into the running VMs that may use
+ * such keys, after one was added.
+ */
 export function giveKeyFiles(guests: Guests, provider: Provider): Promise<GivenVm[]> {
   const hasFiles = provider === SIGNING || Catalogue.BUILT_IN.find(provider)?.ssh !== undefined;
   return hasFiles ? giveFiles(guests, provider, () => true) : Promise.resolve([]);
 }
 
 /**
- * Writes the files of a provider into running VMs that are granted it, under their rules and into their records: refs and public
- * keys, as at their boot. A suspended VM stays so.
+ * Writes the files of a provider into running VMs that are granted it, under their rules and into their
+ * records: refs and public keys, as at their boot. A suspended VM stays so.
  */
 async function giveFiles(
   { home, vms, parts }: Guests,

@@ -1,4 +1,7 @@
-/** Logins of people at subscriptions, on the host (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
+/**
+ * Logins of people at subscriptions, on the host
+ * (docs/design/contracts/09-credentials.md §9, "Subscriptions").
+ */
 import type { LoginBegin, LoginList, LoginState, LoginView, LoginWaiting } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
@@ -79,7 +82,10 @@ export class HostLogins {
     return { waiting: false, login: viewOf(provider, kept), ...(running.length > 0 && { running }) };
   }
 
-  /** Begins a login in place of the one that waits. @throws {SbxError} `login.unknown`, `login.failed`, `login.limit` */
+  /**
+   * Begins a login in place of the one that waits.
+   * @throws {SbxError} `login.unknown`, `login.failed`, `login.limit`
+   */
   async begin(id: string, { label, way }: LoginBegin): Promise<LoginWaiting> {
     const { facts } = this.#logins.providerOf(id);
     requireLabel(label);
@@ -137,7 +143,8 @@ export class HostLogins {
    * The login.
    *
    * @param id of the attempt that the caller began
-   * @throws {SbxError} the reason why the last attempt failed, once; `login.failed`: another one took its place
+   * @throws {SbxError} the reason why the last attempt failed, once;
+   * `login.failed`: another one took its place
    */
   async state(key: SubscriptionKey, id?: string): Promise<LoginState> {
     const provider = this.#logins.providerOf(key.login);

@@ -80,7 +80,10 @@ export class ProfileMcp {
     return { tools: tools.filter(({ server_name }) => server_name === server), vm: vm.record.name };
   }
 
-  /** Calls a tool under the policy of a VM. @throws {SbxError} `mcp.conflict`, `policy.blocked`, `mcp.failed` */
+  /**
+   * Calls a tool under the policy of a VM.
+   * @throws {SbxError} `mcp.conflict`, `policy.blocked`, `mcp.failed`
+   */
   async callTool(
     profileId: string,
     server: string,
@@ -97,7 +100,10 @@ export class ProfileMcp {
     return { result: result as McpCallResult["result"], vm: vm.record.name };
   }
 
-  /** Reads the servers of a profile again, and reconnects them in its running VMs. @throws {SbxError} `mcp.server.not_found` */
+  /**
+   * Reads the servers of a profile again, and reconnects them in its running VMs.
+   * @throws {SbxError} `mcp.server.not_found`
+   */
   async refresh(profileId: string, server: string): Promise<McpRefreshed> {
     const { profile, corp } = await this.#definitions(profileId);
     if (!Object.hasOwn(profile, server) && !Object.hasOwn(corp, server)) {
@@ -311,7 +317,10 @@ export class McpLogins {
     );
   }
 
-  /** @throws {SbxError} `mcp.server.not_found`: no such server, or one that is reached without HTTP or switched off */
+  /**
+   * @throws {SbxError} `mcp.server.not_found`: no such server, or one that is
+   * reached without HTTP or switched off
+   */
   async #find(profile: string, server: string) {
     const { home, corp, settings } = this.#sources;
     const { definitionsOf } = await import("../../mcp/mod.ts");

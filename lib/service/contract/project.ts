@@ -1,6 +1,7 @@
 /**
- * Project files of the folders that a new VM works on, read here too: decisions of corp and of a person hold for every client,
- * not only for the commands of sbx (docs/design/contracts/04-profiles.md §4, "Project files").
+ * Project files of the folders that a new VM works on, read here too: decisions of corp and of a
+ * person hold for every client, not only for the commands of sbx
+ * (docs/design/contracts/04-profiles.md §4, "Project files").
  */
 import type { CreateRequest } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";

@@ -43,7 +43,10 @@ export class ContractRefresh {
     this.#sources = sources;
   }
 
-  /** Activates the current corp in every VM, and the person's rules for built-in profiles as far as it allows them. */
+  /**
+   * Activates the current corp in every VM, and the person's rules for built-in
+   * profiles as far as it allows them.
+   */
   async refreshCorp(): Promise<void> {
     const { registry, corp, home } = this.#sources;
     const rulesOf = async (id: string) => (await profileLayer(await loadProfile(home, id), corp)).rules;

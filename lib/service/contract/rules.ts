@@ -54,7 +54,10 @@ export class Rules {
     this.record = new RuleRecord(home);
   }
 
-  /** Every rule of corp's and the profile's files, disabled ones too. @throws {SbxError} `profile.not_found`, `policy.invalid` */
+  /**
+   * Every rule of corp's and the profile's files, disabled ones too.
+   * @throws {SbxError} `profile.not_found`, `policy.invalid`
+   */
   async all(profileId: string): Promise<Rule[]> {
     const { corp, profile } = await this.#layers(await loadProfile(this.home, profileId));
     return [...corp.rules, ...profile.rules];
@@ -91,7 +94,10 @@ export class Rules {
     return lintPolicy(policy, options);
   }
 
-  /** Writes a new rule into profile.toml. @throws {SbxError} `policy.rule.conflict`, `policy.invalid`; nothing is written then */
+  /**
+   * Writes a new rule into profile.toml.
+   * @throws {SbxError} `policy.rule.conflict`, `policy.invalid`; nothing is written then
+   */
   async create(
     profileId: string,
     ruleId: string,
@@ -106,8 +112,8 @@ export class Rules {
    * Replaces a rule in profile.toml.
    *
    * @param digest of the rule as it was read; absent: any rule is replaced
-   * @throws {SbxError} `policy.rule.not_found`, `policy.invalid`; `policy.change.conflict`: it is another rule by now.
-   * Nothing is written then
+   * @throws {SbxError} `policy.rule.not_found`, `policy.invalid`; `policy.change.conflict`: it is another
+   * rule by now. Nothing is written then
    */
   async put(
     profileId: string,
@@ -136,7 +142,10 @@ export class Rules {
     return await this.#edit({ profileId, ruleId, by, check });
   }
 
-  /** Recorded changes of everything or of one profile, newest first. @throws {SbxError} `policy.record.unreadable` */
+  /**
+   * Recorded changes of everything or of one profile, newest first.
+   * @throws {SbxError} `policy.record.unreadable`
+   */
   async changes(profileId?: string): Promise<RecordedChange[]> {
     await this.noticeFiles();
     const changes = await this.record.list();
@@ -148,8 +157,8 @@ export class Rules {
   /**
    * Restores a rule to its state before a change.
    *
-   * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.rule.conflict`: another has its id;
-   * `policy.invalid`
+   * @throws {SbxError} `policy.change.conflict`: the rule has changed since; `policy.rule.conflict`:
+   * another has its id; `policy.invalid`
    */
   async undo(change: RuleChange, by: AnsweredBy): Promise<RecordedChange | undefined> {
     const changeId = change.change_id;
@@ -448,8 +457,8 @@ interface TriedDraft {
 }
 
 /**
- * Tries an unsaved rule of a profile: its remarks, and the events of a session that it decides in another way than the
- * rules of now.
+ * Tries an unsaved rule of a profile: its remarks, and the events of a session that it decides in
+ * another way than the rules of now.
  *
  * @param limit most events that are listed
  * @throws {SbxError} `profile.not_found`; `policy.invalid`: other rules do not compile
@@ -480,7 +489,8 @@ export async function tryDraft(
  *
  * @param of its reach, where it is wider than events like this one
  * @param path of a rule for a path
- * @throws {SbxError} `ask.not_found`; `event.not_found`: it is not recorded yet; `policy.blocked`, `ask.invalid`
+ * @throws {SbxError} `ask.not_found`; `event.not_found`: it is not recorded yet;
+ * `policy.blocked`, `ask.invalid`
  */
 export async function ruleOfAsk(
   askId: string,

@@ -20,7 +20,9 @@ import { grantOf, hostRefsOf, readContract } from "../../session/mod.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Vm } from "../vm/vm.ts";
 
-/** Time before a secret's end at which its program runs again, in `ms`, and the least time between two runs. */
+/**
+ * Time before a secret's end at which its program runs again, in `ms`, and the least time between two runs.
+ */
 const AHEAD_MS = 30_000;
 const LEAST_MS = 5_000;
 /** Time between attempts of a program that failed, in `ms`. */
@@ -83,8 +85,8 @@ export class SecretPrograms {
   }
 
   /**
-   * Passes the secrets that a VM may use to its process, each as soon as its program has given it. Never rejects: a request
-   * without its secret is refused there.
+   * Passes the secrets that a VM may use to its process, each as soon as its program has given it. Never
+   * rejects: a request without its secret is refused there.
    *
    * @param only ref of one credential
    */
@@ -129,7 +131,9 @@ export class SecretPrograms {
     return this.#store.list().filter(({ origin, revoked_at }) => origin && revoked_at === undefined);
   }
 
-  /** The current secret, or the next one near its end; one run serves every VM. `undefined` if there is none. */
+  /**
+   * The current secret, or the next one near its end; one run serves every VM. `undefined` if there is none.
+   */
   async #obtain({ ref, origin, provider }: StoredEntry): Promise<Obtained | undefined> {
     const known = this.#known.getOrInsertComputed(ref, () => ({ isWanted: true }));
     known.isWanted = true;

@@ -1,4 +1,7 @@
-/** Keys that sign commits and tags, as a person adds them (docs/design/contracts/09-credentials.md §9, "Commits and tags"). */
+/**
+ * Keys that sign commits and tags, as a person adds them
+ * (docs/design/contracts/09-credentials.md §9, "Commits and tags").
+ */
 import type { CredentialAdd } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { looksSecret, type NewCredential, SIGNING } from "../../credential/mod.ts";

@@ -1,4 +1,7 @@
-/** SSH keys that a person adds, checked, and what guests get in their place (docs/design/contracts/09-credentials.md §9, "SSH"). */
+/**
+ * SSH keys that a person adds, checked, and what guests get in their place
+ * (docs/design/contracts/09-credentials.md §9, "SSH").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import type { CredentialAdd } from "../../client/api/mod.ts";
@@ -56,7 +59,10 @@ export async function sshTerms({ host, secret, ssh, decoy, origin }: CredentialA
   };
 }
 
-/** File by which clients of a guest know the servers that the host logs in to. @param places as `host:port` */
+/**
+ * File by which clients of a guest know the servers that the host logs in to.
+ * @param places as `host:port`
+ */
 export async function knownHosts(home: Home, places: readonly string[]): Promise<BootFile[]> {
   if (places.length === 0) return [];
   const { guestHostKey } = await import("../../network/ssh/mod.ts");

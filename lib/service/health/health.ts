@@ -1,4 +1,6 @@
-/** Probes for problems of a home and of its VMs. Each takes at most 2 s, and a late one is an issue itself. */
+/**
+ * Probes for problems of a home and of its VMs. Each takes at most 2 s, and a late one is an issue itself.
+ */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { count } from "../../base/text/mod.ts";
@@ -129,7 +131,9 @@ export function withDeadline<T>(probe: Promise<T>, ms: number): Promise<T> {
   return Promise.race([probe, late]);
 }
 
-/** Longest wait for a VM's process, in `ms`: on a busy host one that has just booted takes more than a second. */
+/**
+ * Longest wait for a VM's process, in `ms`: on a busy host one that has just booted takes more than a second.
+ */
 const ANSWER_MS = timeLimit(5000);
 /**
  * Age up to which a gap is an issue, in `ms`: nothing mends one (docs/design/contracts/02-http.md §2,

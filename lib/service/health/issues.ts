@@ -127,7 +127,10 @@ function describe(error: unknown): string[] {
   return [hint ? `${message} (${hint})` : message];
 }
 
-/** Lists rules of profiles that pass TLS uninspected without effect, since corp's rules read the content there. */
+/**
+ * Lists rules of profiles that pass TLS uninspected without effect, since
+ * corp's rules read the content there.
+ */
 async function passthroughIssues(home: Home, store: CorpStore): Promise<string[]> {
   // Rules that cannot be read are issues of their own.
   const corp = await corpLayer(store).catch(() => undefined);

@@ -1,6 +1,6 @@
 /**
- * Hosts that the VMs of each profile contact, kept for `history.known` (docs/design/contracts/05-policy.md §5, "Known
- * hosts"): heard from the VMs' processes, and written to one file a profile.
+ * Hosts that the VMs of each profile contact, kept for `history.known` (docs/design/contracts/05-policy.md
+ * §5, "Known hosts"): heard from the VMs' processes, and written to one file a profile.
  */
 import { dirname } from "node:path";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";

@@ -139,7 +139,9 @@ export class EventFeeds {
     return true;
   }
 
-  /** True if every sink of corp has all events of an ended session: a person's own keeps no record from them. */
+  /**
+   * True if every sink of corp has all events of an ended session: a person's own keeps no record from them.
+   */
   async isSent(sessionId: string): Promise<boolean> {
     const feeds = (await this.#open()).filter((feed) => feed.status().owner === "corp");
     return (await Promise.all(feeds.map((feed) => feed.isSent(sessionId)))).every(Boolean);
@@ -152,7 +154,9 @@ export class EventFeeds {
     await this.settled();
   }
 
-  /** Sinks of a file that is not valid, or not within corp's limits, get nothing, and a status line says why. */
+  /**
+   * Sinks of a file that is not valid, or not within corp's limits, get nothing, and a status line says why.
+   */
   async #ownSinks(corp: Parameters<OwnSinks["read"]>[0]): Promise<FeedSink[]> {
     try {
       const sinks = await this.#own.read(corp);

@@ -17,7 +17,9 @@ import { changeStates, idsOf } from "./triage.ts";
 
 const DAY_MS = 24 * 3600 * 1000;
 
-/** What people do with findings: states, and exceptions (docs/design/contracts/06-detection.md §6, "Triage"). */
+/**
+ * What people do with findings: states, and exceptions (docs/design/contracts/06-detection.md §6, "Triage").
+ */
 export class FindingTriage {
   readonly exceptions: FindingExceptions;
   readonly #sessions: Pick<Sessions, "get">;

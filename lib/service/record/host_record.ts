@@ -60,7 +60,8 @@ export class HostRecords {
   /**
    * Asks the rules about a file, on record.
    *
-   * @throws {SbxError} `ledger.unavailable`, `session.contract`, `corp.closed`; `vm.busy`: it starts or is removed
+   * @throws {SbxError} `ledger.unavailable`, `session.contract`, `corp.closed`;
+   * `vm.busy`: it starts or is removed
    */
   async decide(vm: Vm, file: FileRequest): Promise<FileDecision> {
     // Its process may not listen yet.
@@ -79,7 +80,10 @@ export class HostRecords {
     }
   }
 
-  /** Lifts what holds a VM without a process back. @throws {SbxError} `response.none`, `response.corp`, as {@linkcode decide} */
+  /**
+   * Lifts what holds a VM without a process back.
+   * @throws {SbxError} `response.none`, `response.corp`, as {@linkcode decide}
+   */
   async lift(vm: Vm, by: AnsweredBy): Promise<void> {
     await this.#use(vm, async (record) => {
       // As corp is now: the open record may have its rules of a moment ago.
@@ -88,7 +92,10 @@ export class HostRecords {
     });
   }
 
-  /** Records that a VM has another image from its next start. A failure is logged: its boot is recorded with that image. */
+  /**
+   * Records that a VM has another image from its next start. A failure is logged: its
+   * boot is recorded with that image.
+   */
   async stateImage(vm: Vm, before: Vm["record"]["environment"]): Promise<void> {
     try {
       await this.#use(vm, (record) => Promise.resolve(record.stateImage(vm.record.environment, before)));

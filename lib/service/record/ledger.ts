@@ -38,12 +38,15 @@ interface VmFinder {
   find(idOrName: string): RecordedVm;
 }
 
-/** Longest wait in `ms` for a VM's process to write its last rows. A reader then gets the rows that are in the file. */
+/**
+ * Longest wait in `ms` for a VM's process to write its last rows. A reader then gets
+ * the rows that are in the file.
+ */
 const FLUSH_MS = timeLimit(5000);
 
 /**
- * Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. The ledger of a VM that runs
- * has every event that an earlier answer named.
+ * Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. The ledger of
+ * a VM that runs has every event that an earlier answer named.
  */
 export function ledgerFinder(vms: VmFinder, sessions: Sessions, home: Home): LedgerFinder {
   return async (idOrName) => {
@@ -70,8 +73,8 @@ const UUID = /^[0-9a-f-]{36}$/;
 const flushes = new WeakMap<Vm["process"], { now: Promise<void>; next?: Promise<void> }>();
 
 /**
- * Waits until the rows that a VM's process holds are in its ledger: an event that an answer named can then be read. Any
- * number of readers make one call at a time.
+ * Waits until the rows that a VM's process holds are in its ledger: an event that an answer named can then be
+ * read. Any number of readers make one call at a time.
  *
  * @param ms longest wait; the process may not answer
  */
@@ -171,8 +174,8 @@ type Execution = HistoryResult["executions"][number];
 const HISTORY_PAGE = 1000;
 
 /**
- * Makes a page of executions from the events of a session after its cursor, and from as many more as the ends of these
- * executions need.
+ * Makes a page of executions from the events of a session after its cursor, and from as many more as the
+ * ends of these executions need.
  *
  * @param events process events, oldest first
  */
@@ -219,7 +222,10 @@ function endedBy({ common, process }: LedgerEvent, running: Map<string, Executio
 /** Findings whose events are read at once: an event may have a megabyte. */
 const BATCH = 50;
 
-/** Lists the findings of a session, oldest first, each with the time and the subject of its event, and with its maker. */
+/**
+ * Lists the findings of a session, oldest first, each with the time and the subject of
+ * its event, and with its maker.
+ */
 export async function listFindings(
   ledger: string,
   sessions: Pick<Sessions, "get">,
@@ -276,7 +282,10 @@ export async function pageOfFindings(
   return { findings, ...(next_cursor !== undefined && { next_cursor }) };
 }
 
-/** User, device and client of a session; undefined for one of an older sbx, and for one that is not in the index. */
+/**
+ * User, device and client of a session; undefined for one of an older sbx, and
+ * for one that is not in the index.
+ */
 export function makerOf(entry: SessionEntry | undefined): Maker | undefined {
   const { user, device, client } = entry ?? {};
   return user === undefined || device === undefined || client === undefined

@@ -1,4 +1,7 @@
-/** Sinks of events that a person names beside corp's: `$SBX_HOME/sinks.toml`, never wider than corp allows (docs/guides/siem.md). */
+/**
+ * Sinks of events that a person names beside corp's: `$SBX_HOME/sinks.toml`, never wider than
+ * corp allows (docs/guides/siem.md).
+ */
 import { join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";
@@ -30,8 +33,8 @@ export class OwnSinks {
   /**
    * The sinks, with corp's redactions.
    *
-   * @throws {SbxError} `sinks.invalid`: the file is invalid, or others may write it; `corp.sinks`: one is not of a host that
-   * corp allows
+   * @throws {SbxError} `sinks.invalid`: the file is invalid, or others may write it; `corp.sinks`: one is
+   * not of a host that corp allows
    */
   async read(corp: Bounds | undefined): Promise<FeedSink[]> {
     const { path } = this.#file;

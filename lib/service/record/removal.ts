@@ -1,4 +1,7 @@
-/** Removal of records by a person, within the limits of corp (docs/design/contracts/12-ledger.md §12, "Retention"). */
+/**
+ * Removal of records by a person, within the limits of corp
+ * (docs/design/contracts/12-ledger.md §12, "Retention").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { CorpStore } from "../../config/corp/mod.ts";
 import type { SettingsStore } from "../../config/settings/mod.ts";
@@ -29,8 +32,8 @@ export interface RemovalParts {
 const UNKNOWN = "unknown";
 
 /**
- * True if corp holds a record, or could: while corp.toml cannot be read, every one is held, and a record whose user or profile is
- * not known, as after the loss of the index, with the ones of any user or profile.
+ * True if corp holds a record, or could: while corp.toml cannot be read, every one is held, and a record
+ * whose user or profile is not known, as after the loss of the index, with the ones of any user or profile.
  */
 export function isHeld(
   state: CorpStore["state"],
@@ -45,7 +48,9 @@ export function isHeld(
   ) ?? false;
 }
 
-/** Days that corp keeps records: 0 where it says nothing, and all days where it switches their removal off. */
+/**
+ * Days that corp keeps records: 0 where it says nothing, and all days where it switches their removal off.
+ */
 function daysOfCorp(state: CorpStore["state"], settings: RemovalParts["settings"]): number {
   const own = "config" in state ? state.config.file.settings[RETENTION] : undefined;
   // It needs no value for that, without which a setting is not locked.
@@ -56,7 +61,8 @@ function daysOfCorp(state: CorpStore["state"], settings: RemovalParts["settings"
 }
 
 /**
- * Checks that a record may go: its VM is gone, corp neither holds nor keeps it, and its collectors have all of it.
+ * Checks that a record may go: its VM is gone, corp neither holds nor keeps it, and
+ * its collectors have all of it.
  *
  * @param binned ids of the VMs that can be restored
  * @throws {SbxError} `session.in_use`, `session.not_sent`, `corp.hold`, `corp.retention`

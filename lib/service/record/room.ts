@@ -111,7 +111,10 @@ export class RecordRoom {
     return kept;
   }
 
-  /** Records that a collection would remove, in its order. @param expired also the ones that are older than the home keeps */
+  /**
+   * Records that a collection would remove, in its order.
+   * @param expired also the ones that are older than the home keeps
+   */
   async plan(expired: boolean, now = Date.now()): Promise<RecordCollection> {
     const { home, settings, sessions, bin } = this.#parts;
     const entries = await sessions.list(Number.MAX_SAFE_INTEGER);
@@ -149,7 +152,10 @@ export class RecordRoom {
     return plan;
   }
 
-  /** Removes the records of {@linkcode plan}, each after its export where there is a folder for it; one collection after the other. */
+  /**
+   * Removes the records of {@linkcode plan}, each after its export where there is a folder for it;
+   * one collection after the other.
+   */
   collect(expired: boolean, now = Date.now()): Promise<RecordCollection> {
     const done = this.#last.then(() => this.#collect(expired, now));
     this.#last = done.catch(ignore("the caller has the failure; the next collection goes on"));

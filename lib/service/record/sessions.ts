@@ -21,8 +21,8 @@ function exists(path: string): Promise<boolean> {
 }
 
 /**
- * The index of all sessions, and the retention of their ledgers. The database is loaded at its first use, and no VM waits
- * for it: an entry that the index misses is found again when the service starts.
+ * The index of all sessions, and the retention of their ledgers. The database is loaded at its first use, and
+ * no VM waits for it: an entry that the index misses is found again when the service starts.
  */
 export class Sessions {
   readonly #home: Home;
@@ -38,8 +38,8 @@ export class Sessions {
   }
 
   /**
-   * Announces a session in the register, before the first row of its ledger. A home whose key or disk fails records on; the
-   * register gets the session when it can be written again.
+   * Announces a session in the register, before the first row of its ledger. A home whose key or disk fails
+   * records on; the register gets the session when it can be written again.
    */
   async begin(id: string): Promise<void> {
     try {
@@ -132,7 +132,8 @@ export class Sessions {
       for (const id of removable) {
         const { ledger } = sessionPaths(this.#home, id);
         if (!await this.isCollected(id)) continue;
-        // Before its release: collectors forget where they are in a released record, and would get it again each time.
+        // Before its release: collectors forget where they are in a released record,
+        // and would get it again each time.
         if (holds?.(await index.get(id) ?? { id }) === true) continue;
         if (await exists(ledger) && await release?.(id) === false) continue;
         await this.#remove(index, id, { reason: "retention" });
@@ -142,7 +143,10 @@ export class Sessions {
     }) as Promise<string[]>;
   }
 
-  /** Removes the record of a session, which its VM and the fleet no longer need. @throws {SbxError} `register.unavailable` */
+  /**
+   * Removes the record of a session, which its VM and the fleet no longer need.
+   * @throws {SbxError} `register.unavailable`
+   */
   async remove(id: string, removal: Omit<Removal, "heads">): Promise<{ events: number; bytes: number }> {
     const removed = this.#tail.then(() => this.#use((index) => this.#remove(index, id, removal)));
     this.#tail = removed.catch(ignore("the caller has the failure; the next change goes on"));
@@ -179,7 +183,10 @@ export class Sessions {
     return !await exists(`${sessionPaths(this.#home, id).ledger}.uncollected`);
   }
 
-  /** Number of sessions with rows that the collecting server may lack. @param except sessions that do not count */
+  /**
+   * Number of sessions with rows that the collecting server may lack.
+   * @param except sessions that do not count
+   */
   async uncollected(except: ReadonlySet<string> = new Set()): Promise<number> {
     let count = 0;
     for await (const { name: id } of readDir(join(this.#home.dir, "ledgers"))) {

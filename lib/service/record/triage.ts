@@ -1,6 +1,6 @@
 /**
- * The life of findings: new, acknowledged, closed (docs/design/contracts/06-detection.md §6, "Triage"). A file
- * beside each ledger has the changes, since records of a session never change.
+ * The life of findings: new, acknowledged, closed (docs/design/contracts/06-detection.md §6, "Triage"). A
+ * file beside each ledger has the changes, since records of a session never change.
  */
 import { z } from "zod";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";

@@ -8,7 +8,8 @@ const READ_AGAIN_MS = 1000;
 export const READ_APART_MS = 50;
 
 /**
- * Reads a page of events; one without any again at each event of any session, until it has one or the time is over.
+ * Reads a page of events; one without any again at each event of any session, until
+ * it has one or the time is over.
  *
  * @param ms longest wait
  * @param signal ends the wait when the client is gone

@@ -1,6 +1,6 @@
 /**
- * Earlier states of the repositories and folders in VMs (docs/guides/repositories.md, "Undo"): kept on request and before
- * turns of agents, and put back.
+ * Earlier states of the repositories and folders in VMs (docs/guides/repositories.md, "Undo"): kept on
+ * request and before turns of agents, and put back.
  */
 import type { RepositoryState, StateUndo, StateUndone } from "../../client/api/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
@@ -47,7 +47,10 @@ export class States {
     return kept && (await viewsOf(vm, [kept]))[0];
   }
 
-  /** Keeps the current state before work that a person may want undone. Never fails: the work must not depend on it. */
+  /**
+   * Keeps the current state before work that a person may want undone. Never fails:
+   * the work must not depend on it.
+   */
   async protect(vm: Vm, reason: string): Promise<void> {
     try {
       await this.keep(vm, reason);
@@ -85,7 +88,10 @@ export class States {
     });
   }
 
-  /** Puts a state of a VM into copies of it, once they run. @throws {SbxError} `vm.boot_failed`, `repo.no_state` */
+  /**
+   * Puts a state of a VM into copies of it, once they run.
+   * @throws {SbxError} `vm.boot_failed`, `repo.no_state`
+   */
   async putInto(copies: readonly Vm[], source: Vm, number: number): Promise<void> {
     const history = new History(new VmGuest(source), source.paths.repository);
     for (const copy of copies) {
@@ -95,8 +101,8 @@ export class States {
   }
 
   /**
-   * Keeps the state before a turn of an agent, in narrow limits: one at a time, and none while another program takes work.
-   * Never fails: the turn goes on, at once where none is kept.
+   * Keeps the state before a turn of an agent, in narrow limits: one at a time, and none while another
+   * program takes work. Never fails: the turn goes on, at once where none is kept.
    *
    * @param turn its id, for the session that waits
    * @param at_unix_ms when it began
@@ -128,8 +134,8 @@ export class States {
 }
 
 /**
- * The VM while a turn is kept. As for a snapshot, no rule is asked about its bytes, which go nowhere but back to it: a question
- * to a person at each turn would hold the agent up. They are on record.
+ * The VM while a turn is kept. As for a snapshot, no rule is asked about its bytes, which go nowhere but back
+ * to it: a question to a person at each turn would hold the agent up. They are on record.
  */
 class TurnGuest extends VmGuest {
   readonly #records: StateParts["records"];

@@ -196,7 +196,9 @@ export class VmFiles {
     return await this.#shared(path).open(path);
   }
 
-  /** @throws {SbxError} `file.invalid`: the path is in a folder of this host that the VM has in its workspace */
+  /**
+   * @throws {SbxError} `file.invalid`: the path is in a folder of this host that the VM has in its workspace
+   */
   #shared(path: string): Workspace {
     const { paths, record: { live } } = this.#vm;
     if (live && relativePath(path).split("/")[0] === live.name) {

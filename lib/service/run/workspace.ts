@@ -25,7 +25,8 @@ export class Workspace extends Files {
 /**
  * The path below the workspace of `notes/a.txt`, `./notes/a.txt` or `/workspace/notes/a.txt`.
  *
- * @throws {SbxError} `path.outside_workspace`: another absolute path, or a path with `..`; `path.invalid`: a path with NUL
+ * @throws {SbxError} `path.outside_workspace`: another absolute path, or a path with `..`;
+ * `path.invalid`: a path with NUL
  */
 export function relativePath(path: string): string {
   const inside = path === GUEST_WORKSPACE || path.startsWith(`${GUEST_WORKSPACE}/`)

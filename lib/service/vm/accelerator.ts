@@ -24,7 +24,10 @@ export interface Chooser {
   unsureMs: number;
 }
 
-/** The accelerators of this host's machines, each chosen once; a choice that failed or is unsure is made again. */
+/**
+ * The accelerators of this host's machines, each chosen once; a choice that
+ * failed or is unsure is made again.
+ */
 export class AcceleratorChooser {
   readonly #home: Home;
   readonly #hypervisor: Pick<Hypervisor, "features">;

@@ -1,6 +1,6 @@
 /**
- * Room for VMs: how many run at once, and how much memory they have together. Creates that may wait are let in
- * one after the other, in the order in which they came (docs/design/contracts/02-http.md §2, "Queue").
+ * Room for VMs: how many run at once, and how much memory they have together. Creates that may wait are let
+ * in one after the other, in the order in which they came (docs/design/contracts/02-http.md §2, "Queue").
  */
 import type { QueueResult } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -12,7 +12,10 @@ import type { Registry } from "./registry.ts";
 
 /** Most creates that wait (docs/design/contracts/14-limits.md §14). */
 const WAITING_MAX = 1000;
-/** `ms` between looks while creates wait: VMs end, and settings and corp's locks change, each in its own place. */
+/**
+ * `ms` between looks while creates wait: VMs end, and settings and corp's locks
+ * change, each in its own place.
+ */
 const LOOK_MS = 200;
 
 /** A create that may wait. */
@@ -52,7 +55,8 @@ export class Admission {
   /**
    * Takes a place, at once or after the creates before it.
    *
-   * @throws {SbxError} `vm.limit`: there is none in time; `vm.too_large`: it would never fit; `vm.busy`: too many wait
+   * @throws {SbxError} `vm.limit`: there is none in time; `vm.too_large`: it would
+   * never fit; `vm.busy`: too many wait
    */
   async enter(entering: Entering): Promise<Place> {
     this.#requirePossible(entering.ramMb);
@@ -81,7 +85,10 @@ export class Admission {
     }
   }
 
-  /** Checks that a VM has room now, besides the ones that were let in. @throws {SbxError} `vm.limit`, `vm.too_large` */
+  /**
+   * Checks that a VM has room now, besides the ones that were let in.
+   * @throws {SbxError} `vm.limit`, `vm.too_large`
+   */
   require(ramMb: number): void {
     this.#requirePossible(ramMb);
     if (this.#lack(ramMb) !== undefined) throw this.#refusal(ramMb);

@@ -1,4 +1,7 @@
-/** Requests that come twice, since their client saw no answer to the first (docs/design/contracts/02-http.md §2, "Promises"). */
+/**
+ * Requests that come twice, since their client saw no answer to the first
+ * (docs/design/contracts/02-http.md §2, "Promises").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { VmRecord } from "../../session/mod.ts";
 import type { Vm } from "./vm.ts";
@@ -6,7 +9,9 @@ import type { Vm } from "./vm.ts";
 /** A client's key of a request, and the hash of the request. */
 export type Asked = NonNullable<VmRecord["asked"]>;
 
-/** Gives the VMs of the first request to each further one with its key, also after a restart of the service. */
+/**
+ * Gives the VMs of the first request to each further one with its key, also after a restart of the service.
+ */
 export class AskedOnce {
   readonly #running = new Map<string, { digest: string; made: Promise<Vm[]> }>();
   readonly #vms: () => Vm[];

@@ -118,7 +118,10 @@ export class Bin {
     });
   }
 
-  /** Puts the files of a VM back to where they were. @throws {SbxError} `vm.not_found`: another request was first */
+  /**
+   * Puts the files of a VM back to where they were.
+   * @throws {SbxError} `vm.not_found`: another request was first
+   */
   takeOut(id: string): Promise<void> {
     return this.#next(() => this.#takeOut(id));
   }
@@ -157,7 +160,9 @@ export class Bin {
       .filter((key) => key !== undefined);
   }
 
-  /** Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room. */
+  /**
+   * Removes the VMs whose day is over, and the oldest where there are too many or the disk is short of room.
+   */
   sweep(now = Date.now()): Promise<void> {
     return this.#next(() => this.#sweep(now));
   }
@@ -225,7 +230,10 @@ export class Bin {
   }
 }
 
-/** Moves a folder, also to another disk: `deleted` or `sessions` may be a link to one. Such a copy is there whole or not at all. */
+/**
+ * Moves a folder, also to another disk: `deleted` or `sessions` may be a link to one. Such a
+ * copy is there whole or not at all.
+ */
 async function move(from: string, to: string, remove: (dir: string) => Promise<void>): Promise<void> {
   try {
     return await Deno.rename(from, to);

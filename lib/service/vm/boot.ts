@@ -93,16 +93,17 @@ export interface Boot {
 /**
  * Makes the configuration of a boot from the profile and the settings as they are now.
  *
- * A resource has, in this order, the value that corp locks, the request's, the profile's, or the settings'. A variable
- * has corp's value where corp locks it, else the request's, else the settings'.
+ * A resource has, in this order, the value that corp locks, the request's, the profile's, or the settings'. A
+ * variable has corp's value where corp locks it, else the request's, else the settings'.
  *
  * @param options.refs whether the guest gets the refs of all credentials that its profile may use
- * @param options.vm id of the VM, which has placeholders of its own for keys that sign; a fork's programs get theirs
- * when they start
+ * @param options.vm id of the VM, which has placeholders of its own for keys that sign; a fork's
+ * programs get theirs when they start
  * @param options.diskGb requested size of a new VM's disk, in `GiB`
- * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`, `corp.version`,
- * `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`, `boot.invalid`,
- * `vm.not_supported`, as {@linkcode requireEnrolment}, {@linkcode makeContract} and {@linkcode requireNetwork}
+ * @throws {SbxError} `profile.not_found`, `profile.invalid`, `profile.incompatible`,
+ * `corp.version`, `corp.profile`, `assets.missing`, `release.revoked`, `settings.boot.invalid`,
+ * `boot.invalid`, `vm.not_supported`, as {@linkcode requireEnrolment}, {@linkcode makeContract}
+ * and {@linkcode requireNetwork}
  */
 export async function makeBoot(
   sources: BootSources,
@@ -244,8 +245,8 @@ function requireHostSize(cpus: number, ramMb: number): void {
 }
 
 /**
- * Refuses a request for another number of CPUs or another size of memory or disk than corp locks. An existing VM is not
- * refused: it gets corp's CPUs and memory at its next boot.
+ * Refuses a request for another number of CPUs or another size of memory or disk than corp locks. An existing
+ * VM is not refused: it gets corp's CPUs and memory at its next boot.
  *
  * @throws {SbxError} `settings.corp_locked`
  */
@@ -311,7 +312,10 @@ function numberOf(settings: SettingsStore, id: string): number | undefined {
   return typeof value === "number" ? value : undefined;
 }
 
-/** Variables and files of the guest: sbx's own, over them the settings', and over them the variables of the request. */
+/**
+ * Variables and files of the guest: sbx's own, over them the settings', and over
+ * them the variables of the request.
+ */
 function guestConfig(
   config: BootConfig,
   requestEnv: Record<string, string>,
@@ -398,8 +402,8 @@ function limitsOf(
 }
 
 /**
- * The part of a request that each boot starts from. The VM's record has the results, made of this, the profile, settings
- * and corp; the next boot makes them again.
+ * The part of a request that each boot starts from. The VM's record has the results, made of this, the
+ * profile, settings and corp; the next boot makes them again.
  */
 export const VmRequest = z.strictObject({
   cpus: CreateRequest.shape.cpus,
@@ -427,7 +431,10 @@ export async function writeRequest(paths: Pick<VmPaths, "dir">, request: VmReque
   await writeAtomic(pathOf(paths), JSON.stringify(request) + "\n");
 }
 
-/** Reads the request of a VM. Without a usable file it is the VM's own record, and the rules of its last contract. */
+/**
+ * Reads the request of a VM. Without a usable file it is the VM's own record, and
+ * the rules of its last contract.
+ */
 export async function readRequest(
   paths: Pick<VmPaths, "dir" | "contract">,
   record: VmRecord,

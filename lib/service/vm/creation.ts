@@ -71,8 +71,8 @@ export class VmMaker {
   }
 
   /**
-   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
-   * before any file of the VM exists.
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong
+   * are refused before any file of the VM exists.
    */
   async make(
     request: CreateRequest,

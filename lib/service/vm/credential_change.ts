@@ -1,4 +1,7 @@
-/** Another choice among the keys of a provider for a VM (docs/design/contracts/09-credentials.md §9, "Choice of a key"). */
+/**
+ * Another choice among the keys of a provider for a VM
+ * (docs/design/contracts/09-credentials.md §9, "Choice of a key").
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { grantOf, readContract, writeRecord } from "../../session/mod.ts";
@@ -13,7 +16,8 @@ export type CredentialChange = Readonly<Record<string, string | null>>;
 /**
  * Changes the choice of a VM: in one that runs at once, in any other from its next start.
  *
- * @throws {SbxError} as {@linkcode requireLabels}; `credential.not_active`: its process did not take it, and keeps the former one
+ * @throws {SbxError} as {@linkcode requireLabels}; `credential.not_active`: its process did not
+ * take it, and keeps the former one
  */
 export async function changeCredentials(home: Home, vm: Vm, change: CredentialChange): Promise<void> {
   const named = Object.entries(change).filter((pair): pair is [string, string] => pair[1] !== null);

@@ -52,8 +52,8 @@ export async function growDisk(
 }
 
 /**
- * Size of a VM's disk, in `GiB`. Its file may be larger than its record says: a service that ended while it enlarged the disk
- * has not noted that. The guest has the whole file, and a disk never shrinks.
+ * Size of a VM's disk, in `GiB`. Its file may be larger than its record says: a service that ended while it
+ * enlarged the disk has not noted that. The guest has the whole file, and a disk never shrinks.
  */
 export async function diskGb({ record: { scratch_gb }, paths }: DiskOwner): Promise<number> {
   if (scratch_gb === 0) return 0;

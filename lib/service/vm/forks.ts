@@ -1,4 +1,6 @@
-/** Copies of VMs. Their files are made in a folder beside the VMs, and moved to their places when complete. */
+/**
+ * Copies of VMs. Their files are made in a folder beside the VMs, and moved to their places when complete.
+ */
 import { type ForkRequest, VM_NAME } from "../../client/api/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -57,12 +59,12 @@ export class Forks {
    * Makes one or more VMs from one moment of a VM, and starts them; each `booting` settles with its boot.
    * Either all of them are made, or none.
    *
-   * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its memory; or the number
-   * of a state of repositories, which the caller puts into them
+   * @param options.at a snapshot of the workspace: they boot with that and the source's disk, without its
+   * memory; or the number of a state of repositories, which the caller puts into them
    * @param options.client the program that asked
    * @param options.asked key of a request that may come again
-   * @throws {SbxError} `vm.wrong_state`, `snapshot.not_found`, `vm.not_supported`, `vm.name_taken`, `vm.limit`, `vm.busy`, `vm.fork_failed`,
-   * `disk.full`, and errors of {@linkcode makeBoot}
+   * @throws {SbxError} `vm.wrong_state`, `snapshot.not_found`, `vm.not_supported`, `vm.name_taken`,
+   * `vm.limit`, `vm.busy`, `vm.fork_failed`, `disk.full`, and errors of {@linkcode makeBoot}
    */
   async fork(
     source: Vm,
@@ -302,7 +304,10 @@ async function takeFiles(
   return { session, event };
 }
 
-/** Copies the files of a running VM, which has written them out and stands still. @returns that time in `ms` */
+/**
+ * Copies the files of a running VM, which has written them out and stands still.
+ * @returns that time in `ms`
+ */
 async function copyStill(source: Vm, to: VmPaths): Promise<number> {
   const { exit_code } = await execBuffered(source, {
     command: ["sync"],

@@ -1,6 +1,7 @@
 /**
- * Another image below the changes of a VM that has ended (docs/design/contracts/02-http.md §2): the overlay's lower
- * layer is replaced, its upper layer is the VM's disk. `asked.json` decides which image the VM has: it is written at once.
+ * Another image below the changes of a VM that has ended (docs/design/contracts/02-http.md §2): the
+ * overlay's lower layer is replaced, its upper layer is the VM's disk. `asked.json` decides which image the
+ * VM has: it is written at once.
  */
 import { join } from "node:path";
 import { ImageConflicts, type SetRequest } from "../../client/api/mod.ts";
@@ -69,7 +70,8 @@ async function keyOf(home: Home, { assets }: VmRecord, canonical: string): Promi
     });
   }
   if (isCurrentFormat(found)) return found.key;
-  // Its file system has the UUID of every other one: an overlay would take files of one for files of the other.
+  // Its file system has the UUID of every other one: an overlay would take files
+  // of one for files of the other.
   throw new SbxError("image.missing", `the image ${canonical} was made by an older sbx`, {
     hint: `${hint}, or build it again`,
   });
@@ -87,7 +89,9 @@ export async function imageRecord(
   };
 }
 
-/** Completes the record of a VM without a process, whose image was replaced by a service that ended just then. */
+/**
+ * Completes the record of a VM without a process, whose image was replaced by a service that ended just then.
+ */
 export async function finishChange(home: Home, paths: VmPaths, record: VmRecord): Promise<VmRecord> {
   if (await ifFound(Deno.stat(join(paths.dir, "asked.json"))) === undefined) return record;
   const request = await readRequest(paths, record);
@@ -103,8 +107,8 @@ export async function finishChange(home: Home, paths: VmPaths, record: VmRecord)
 }
 
 /**
- * Files that both a VM and its new image have changed. Its first start with that image finds them, in the guest: no program of
- * this host mounts a VM's disk.
+ * Files that both a VM and its new image have changed. Its first start with that image finds them, in the
+ * guest: no program of this host mounts a VM's disk.
  *
  * @throws {SbxError} `image.not_compared` (409): the VM has not run with the new image, or has had no other
  */

@@ -57,7 +57,8 @@ export class Launcher {
   }
 
   /**
-   * Starts the VM's process, verifies the assets meanwhile, and orders the boot; returns once that is ordered.
+   * Starts the VM's process, verifies the assets meanwhile, and orders the
+   * boot; returns once that is ordered.
    *
    * @param by the source of memory on the VM's disk, if there is some
    * @throws {SbxError} `vm.boot_failed`, `assets.mismatch`, `assets.missing`; the VM is Defunct then
@@ -195,7 +196,10 @@ function logOf({ paths }: Vm): string {
   return `${paths.logs}/process.log`;
 }
 
-/** Waits until a process accepts connections. Its socket alone says less: it exists a moment before anyone listens on it. */
+/**
+ * Waits until a process accepts connections. Its socket alone says less: it exists a
+ * moment before anyone listens on it.
+ */
 export async function untilListening(
   { exited }: Pick<Detached, "exited">,
   socket: string,

@@ -51,7 +51,10 @@ export async function liveFolder(
   };
 }
 
-/** Makes a VM's folder ready for a boot, in which it may have changed since the last one. @throws {SbxError} as {@linkcode liveFolder} */
+/**
+ * Makes a VM's folder ready for a boot, in which it may have changed since the last one.
+ * @throws {SbxError} as {@linkcode liveFolder}
+ */
 export async function renewLive(
   sources: { home: Home; settings: SettingsStore },
   { record: { live }, paths }: Pick<Vm, "record" | "paths">,
@@ -101,7 +104,8 @@ function refused(dir: string, why: string): SbxError {
 
 /** First part of the path of hooks, where a repository has them in its files. */
 async function hooksFolder(git: NonNullable<Awaited<ReturnType<typeof personGit>>>, dir: string) {
-  // Without the settings that keep git from running anything, one of which is this one; reading it runs nothing.
+  // Without the settings that keep git from running anything, one of which is
+  // this one; reading it runs nothing.
   const value = await git.with({ GIT_CONFIG_COUNT: "0" }).text(["config", "--type=path", "core.hooksPath"])
     .catch(() => "");
   const path = value === "" ? "" : join(value.startsWith("/") ? "/" : dir, value);

@@ -21,7 +21,10 @@ export interface CompanionsOptions {
   remove(vm: Vm): Promise<void>;
 }
 
-/** Contract of such a VM: that of the profile, without MCP. A server of the profile would start itself otherwise. */
+/**
+ * Contract of such a VM: that of the profile, without MCP. A server of the
+ * profile would start itself otherwise.
+ */
 export function companionContract(contract: Contract): Contract {
   const { profile: { services: _, ...profile }, corp } = contract;
   return {

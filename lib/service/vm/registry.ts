@@ -78,7 +78,10 @@ export class Registry {
     }
   }
 
-  /** @throws {SbxError} `vm.name_taken`; `request.invalid`: it looks like a key, and names are in records and logs */
+  /**
+   * @throws {SbxError} `vm.name_taken`; `request.invalid`: it looks like a key,
+   * and names are in records and logs
+   */
   requireName(name: string): void {
     if (holdsToken(name)) {
       throw new SbxError("request.invalid", "the name of the VM looks like a key", {
@@ -146,8 +149,8 @@ async function readLastState({ name }: Vm["record"], paths: Vm["paths"]): Promis
 }
 
 /**
- * Makes a stand-in for a VM whose record cannot be read. It has the id, and the name and profile where the index of
- * sessions has an entry; it can only be deleted.
+ * Makes a stand-in for a VM whose record cannot be read. It has the id, and the name and profile where the
+ * index of sessions has an entry; it can only be deleted.
  *
  * @param state from its process; absent: Defunct
  */

@@ -97,7 +97,8 @@ export class SpareProcess {
   /**
    * Gives the waiting process a session. A machine reserved for another session ends.
    *
-   * @returns undefined when none waits, it is reserved for another session, or it runs another program than a new one would
+   * @returns undefined when none waits, it is reserved for another session, or it runs
+   * another program than a new one would
    */
   async take(id: string): Promise<Detached | undefined> {
     const waiting = this.#waiting;

@@ -185,8 +185,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong are refused
-   * before any file of the VM exists.
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong
+   * are refused before any file of the VM exists.
    */
   async create(
     request: CreateRequest,
@@ -297,8 +297,8 @@ export class Supervisor {
   }
 
   /**
-   * Gives a VM that has ended another size or image, and any VM other keys. Processors and memory are from its next start on the ones asked for, unless
-   * corp has locked others meanwhile.
+   * Gives a VM that has ended another size or image, and any VM other keys. Processors and memory are from
+   * its next start on the ones asked for, unless corp has locked others meanwhile.
    *
    * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, as {@linkcode withImage}, as
    * {@linkcode changeCredentials}, and as
@@ -342,7 +342,10 @@ export class Supervisor {
     );
   }
 
-  /** Files that both a VM and its new image have changed. @throws {SbxError} as {@linkcode imageConflicts}; its boot failed */
+  /**
+   * Files that both a VM and its new image have changed.
+   * @throws {SbxError} as {@linkcode imageConflicts}; its boot failed
+   */
   async imageConflicts(vm: Vm): Promise<ImageConflicts> {
     if (vm.state.state === "Booting") await vm.booting;
     return await imageConflicts(vm);

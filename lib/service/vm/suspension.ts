@@ -53,7 +53,8 @@ export async function forgetMemory({ paths, state }: Vm): Promise<MachineInfo> {
 }
 
 /**
- * The accelerator that a VM starts with: for memory that of its machine, which any processor has for an emulated one.
+ * The accelerator that a VM starts with: for memory that of its machine, which any
+ * processor has for an emulated one.
  *
  * @throws {SbxError} `vm.host_differs`: the memory is of a machine that this host does not run
  */

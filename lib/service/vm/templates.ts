@@ -35,9 +35,15 @@ const GIB = 1024 ** 3;
 /** Time between a cold boot and the making of a template, in `ms`: the VM's first programs have priority. */
 const MAKE_DELAY_MS = 3000;
 
-/** Time in which a VM has read the template that it was given, in `ms`; meanwhile it is not removed to make room. */
+/**
+ * Time in which a VM has read the template that it was given, in `ms`; meanwhile
+ * it is not removed to make room.
+ */
 const READ_MS = 30_000;
-/** Begin of the name of the folder for a template's machine in the run folder; short, for the paths of its sockets. */
+/**
+ * Begin of the name of the folder for a template's machine in the run folder;
+ * short, for the paths of its sockets.
+ */
 const MACHINE_DIR = "t-";
 
 type Start = BootCall["start"];
@@ -62,7 +68,10 @@ export class Templates {
   readonly #store: TemplateStore;
   /** the template being made, and the ones queued after it */
   readonly #making = new Map<string, Promise<Template>>();
-  /** ids of templates that could not be made, or failed twice to start, and why; not tried again by this service */
+  /**
+   * ids of templates that could not be made, or failed twice to start, and why;
+   * not tried again by this service
+   */
   readonly #failed = new Map<string, string>();
   /** ids of templates that failed to start once, which may have been the host's fault */
   readonly #suspect = new Set<string>();
@@ -122,7 +131,8 @@ export class Templates {
   /**
    * Makes a template, or waits for one in the making; an existing one is kept.
    *
-   * @throws {SbxError} `template.off`, `vm.not_supported`, `template.failed`, `template.folder`, `assets.mismatch`
+   * @throws {SbxError} `template.off`, `vm.not_supported`, `template.failed`,
+   * `template.folder`, `assets.mismatch`
    */
   async make(machine: TemplateFor): Promise<Template> {
     this.#requireEnabled();
@@ -176,7 +186,8 @@ export class Templates {
    * Templates that no machine of this host can start from. A folder shared by homes
    * yields an empty list: another home may use them.
    *
-   * @param isGone true for a file of assets, by its name, and for an environment's disk, by its hash, that is to be removed
+   * @param isGone true for a file of assets, by its name, and for an environment's disk, by
+   * its hash, that is to be removed
    */
   async leftovers(isGone: (nameOrHash: string) => boolean = () => false): Promise<Template[]> {
     const { home } = this.#options;
@@ -280,7 +291,9 @@ export class Templates {
     }
   }
 
-  /** Removes the oldest templates until the rest fits the limit; not the newest, and none that a VM reads now. */
+  /**
+   * Removes the oldest templates until the rest fits the limit; not the newest, and none that a VM reads now.
+   */
   async #makeRoom(newest: Template): Promise<void> {
     const setting = this.#options.settings.inForce(MAX_GB_SETTING);
     const limit = (typeof setting === "number" ? setting : MAX_GB) * GIB;

@@ -97,7 +97,10 @@ export function actionsOf(vm: Vm, features: Features): VmAction[] {
   });
 }
 
-/** Actions that a VM lacks while a finding holds it back: a copy would be free, and one that stands still does so. */
+/**
+ * Actions that a VM lacks while a finding holds it back: a copy would be free, and
+ * one that stands still does so.
+ */
 function heldActions({ state: { response } }: Pick<Vm, "state">): VmAction[] {
   if (!response) return [];
   return isStill(response) ? ["fork", "start", "resume"] : ["fork"];

@@ -21,7 +21,10 @@ import { ifFound, ignore } from "../../base/error/mod.ts";
 import { enlarge } from "../../machine/vm/mod.ts";
 import { makeScratch } from "./disk.ts";
 
-/** Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace and disk of a source are copied. */
+/**
+ * Makes the folders, the disk and the files of a new VM, unless they were made ahead; workspace
+ * and disk of a source are copied.
+ */
 export async function makeVmFiles(
   vm: Vm,
   request: VmRequest,
@@ -52,7 +55,10 @@ export async function makeVmFiles(
   if (ahead !== undefined) await unmarkSpare(paths);
 }
 
-/** Waits until a running guest sees a file as it was written: a program started next must not read the old one. */
+/**
+ * Waits until a running guest sees a file as it was written: a program started
+ * next must not read the old one.
+ */
 export async function awaitFile(vm: Vm, path: string, size: number): Promise<void> {
   if (vm.state.state !== "Running") return;
   await vm.process.call({ t: "AwaitFile", path: guestPath(relativePath(path)), size }).catch(
@@ -77,7 +83,10 @@ export async function awaitFiles(vm: Vm, changes: Change[]): Promise<void> {
 const UNFINISHED = ".spare-";
 /** Mark in a folder that has no VM yet: size of the disk, in `GiB`. */
 const MARK = "spare";
-/** Whatever the umask: programs of any user in the guest may enter the workspace; the folder above it is closed on the host. */
+/**
+ * Whatever the umask: programs of any user in the guest may enter the workspace; the folder
+ * above it is closed on the host.
+ */
 const WORKSPACE_MODE = 0o755;
 
 /** Makes the files of a machine without a VM: a workspace, a disk and a place for logs. */

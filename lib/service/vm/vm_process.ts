@@ -33,7 +33,8 @@ export function isForeign(error: unknown): boolean {
 }
 
 /**
- * Stops the VM of a process of another version of sbx, which takes no calls of this one: by SIGTERM, as at a shutdown.
+ * Stops the VM of a process of another version of sbx, which takes no calls of this
+ * one: by SIGTERM, as at a shutdown.
  *
  * @throws {SbxError} `process.hello_mismatch`: it keeps running
  */
@@ -122,8 +123,8 @@ async function settled(paths: SessionPaths, last: MachineInfo): Promise<MachineI
 }
 
 /**
- * Seals the ledger of a session whose process ended without closing it, so that its end can be verified. A failure is
- * logged, and `sbx verify` reports the missing seal.
+ * Seals the ledger of a session whose process ended without closing it, so that its end can be verified. A
+ * failure is logged, and `sbx verify` reports the missing seal.
  *
  * @param pid of the session's process; nothing is sealed while it runs, for a ledger has one writer
  */

@@ -31,7 +31,10 @@ export function guestProgram(
   };
 }
 
-/** True for init of the guest, and for programs of sbx that init or one of them started. @param parent the program that started it */
+/**
+ * True for init of the guest, and for programs of sbx that init or one of them started.
+ * @param parent the program that started it
+ */
 export function isOfSbx({ process, activity }: GuestProgram, parent: KnownProcess | undefined): boolean {
   const isOfParent = parent?.isOfSbx === true && !isAgent(parent);
   if (activity.command === INIT) return process.pid === 1 || isOfParent;

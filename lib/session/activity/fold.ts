@@ -36,7 +36,10 @@ export class Fold {
     this.#filledAt = now();
   }
 
-  /** True if one is recorded; else it is counted. A name that was not seen for a while is recorded in any flood. */
+  /**
+   * True if one is recorded; else it is counted. A name that was not seen for a
+   * while is recorded in any flood.
+   */
   admits(named: string): boolean {
     const now = this.#now();
     this.#tokens = Math.min(BURST, this.#tokens + (now - this.#filledAt) / 1000 * PER_SECOND);

@@ -1,6 +1,7 @@
 /**
- * Looks of sbx at a VM's work, for a person who reads it (docs/design/contracts/07-guest-wire.md §7, "Activity"): a script of
- * sbx whose own command lines are no events of the VM. Everything else that one of them starts or writes is.
+ * Looks of sbx at a VM's work, for a person who reads it (docs/design/contracts/07-guest-wire.md §7,
+ * "Activity"): a script of sbx whose own command lines are no events of the VM. Everything else that
+ * one of them starts or writes is.
  */
 import type { ActivityFrame } from "../../machine/guest/mod.ts";
 import type { Draft, Gate } from "../../policy/mod.ts";
@@ -18,7 +19,10 @@ const PROGRAMS = new Set([
     ["sh", "dash", "bash", "git", "mktemp", "cp", "rm", "stat", "chown"].map((name) => folder + name)
   ),
 ]);
-/** A look is recorded after a change of one of these or of a folder above: it may not be the program of its name any more. */
+/**
+ * A look is recorded after a change of one of these or of a folder above: it may not be
+ * the program of its name any more.
+ */
 const TRUSTED = new Set([...PROGRAMS, "/etc/ld.so.preload"].flatMap(withFolders));
 
 const ID = /^[0-9a-f]{40,64}$/;
@@ -64,7 +68,10 @@ interface Reported {
   truncated?: boolean;
 }
 
-/** Whether rules let something happen as it is and find nothing in it: a look of sbx at the VM's work is then no event. */
+/**
+ * Whether rules let something happen as it is and find nothing in it: a look of sbx at
+ * the VM's work is then no event.
+ */
 export function isFree(gate: Pick<Gate, "preview">, draft: Draft): boolean {
   const { allowed, decision, findings, failures } = gate.preview(draft, true);
   return allowed && decision.rewrites.length + findings.length + failures.length === 0;

@@ -34,8 +34,8 @@ const TIMES = {
   retryMax: 300_000,
 };
 /**
- * Time for which a program of the host is waited for in the report, in `ms`: as long as for the report, which begins with the first
- * one. Its pid is another process later.
+ * Time for which a program of the host is waited for in the report, in `ms`: as long as for the report, which
+ * begins with the first one. Its pid is another process later.
  */
 const HOST_MS = timeLimit(120_000);
 /** Most programs of the host that are waited for; the oldest are forgotten. */
@@ -216,7 +216,10 @@ export class ActivityRecord {
     this.#processes.set(pid, { ...program, event_id, isCounted: false, isOfSbx: isOwn });
   }
 
-  /** @param began when the report did, as unix `ms`: programs of sbx that were started before are part of the boot */
+  /**
+   * @param began when the report did, as unix `ms`: programs of sbx that were
+   * started before are part of the boot
+   */
   #executed(frame: Extract<ActivityFrame, { t: "Exec" }>, began: number): void {
     const program = guestProgram(frame);
     const { pid, ppid, uid, started_ms, truncated } = frame;
@@ -345,7 +348,9 @@ export class ActivityRecord {
   }
 }
 
-/** Least time between two findings of a kind, in `ms`: a guest makes as many gaps and connections as it likes. */
+/**
+ * Least time between two findings of a kind, in `ms`: a guest makes as many gaps and connections as it likes.
+ */
 const FINDING_MS = 60_000;
 /** Most characters of a finding, which may repeat a guest's reason. */
 const TITLE_MAX = 250;

@@ -1,7 +1,7 @@
 /**
- * The contract of one session. The service writes it beside the VM's record, from the profile at boot and from corp as
- * it is now; the VM's process reads it at boot and at each refresh. So no process of a VM reads profiles, corp files or
- * settings, and its rules outlive the service.
+ * The contract of one session. The service writes it beside the VM's record, from the profile at boot and
+ * from corp as it is now; the VM's process reads it at boot and at each refresh. So no process of a VM reads
+ * profiles, corp files or settings, and its rules outlive the service.
  */
 import { writeAtomic } from "../../base/home/mod.ts";
 import { type Compiled, dropDuplicates, type DroppedRule, withoutRules } from "../../detection/mod.ts";
@@ -11,7 +11,10 @@ import { checkJson, type FileError, readJson } from "./record.ts";
 
 export type { Contract } from "./contract_schema.ts";
 
-/** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
+/**
+ * Reaction to a ledger that cannot be written: the VM is paused, or every action
+ * that needs a record is refused.
+ */
 export type OnFull = Contract["ledger"]["on_full"];
 
 const ERROR: FileError = {
@@ -23,8 +26,8 @@ const ERROR: FileError = {
 type DetectionParts = Pick<Contract, "corp" | "profile" | "detection">;
 
 /**
- * Every detection of a session, each id once: corp's count more than the profile's, those more than the user's and the
- * overlays. Rules that the user switched off are left out, except corp's.
+ * Every detection of a session, each id once: corp's count more than the profile's, those more than the
+ * user's and the overlays. Rules that the user switched off are left out, except corp's.
  */
 export function detectionsOf(parts: DetectionParts): Compiled[] {
   return resolved(parts).irs;
@@ -46,7 +49,10 @@ export function exportRoutesOf(
   return { ...detection.export_routes, ...profile.export_routes, ...corp.export_routes };
 }
 
-/** @throws {SbxError} `session.contract`: missing, damaged, or with a field that is wrong; nothing runs without a contract */
+/**
+ * @throws {SbxError} `session.contract`: missing, damaged, or with a field that is wrong;
+ * nothing runs without a contract
+ */
 export async function readContract({ contract }: Pick<VmPaths, "contract">): Promise<Contract> {
   const { Contract } = await import("./contract_schema.ts");
   return await readJson(contract, Contract, ERROR);

@@ -1,4 +1,7 @@
-/** Zod schema of a contract. Loaded with the first contract that is read or written: a VM's process answers before that. */
+/**
+ * Zod schema of a contract. Loaded with the first contract that is read or written: a
+ * VM's process answers before that.
+ */
 import { z } from "zod";
 import { BudgetTerms, VmBudget } from "../../policy/budget/schema.ts";
 import { SCOPE } from "../../cache/schema.ts";
@@ -19,7 +22,10 @@ import { FullRuleSchema, NarrowingRules } from "../../policy/author/schema.ts";
 import { CorpMcpServers, McpServers } from "../../config/profile/mcp/schema.ts";
 import { Services } from "../../config/profile/services/schema.ts";
 
-/** Reaction to a ledger that cannot be written: the VM is paused, or every action that needs a record is refused. */
+/**
+ * Reaction to a ledger that cannot be written: the VM is paused, or every action
+ * that needs a record is refused.
+ */
 const OnFull = z.enum(["pause", "block"]);
 
 /**

@@ -68,7 +68,10 @@ export function vmPaths(dir: string): VmPaths {
   };
 }
 
-/** Paths of one session. If the run folder's path is too long for a UDS, sockets are below the system's temporary folder. */
+/**
+ * Paths of one session. If the run folder's path is too long for a UDS, sockets are below
+ * the system's temporary folder.
+ */
 export function sessionPaths(home: Home, id: string): SessionPaths {
   const instances = join(home.runDir, "instances");
   const fits = join(instances, id, "vsock.sock").length <= SOCKET_PATH_LIMIT;

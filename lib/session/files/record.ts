@@ -137,7 +137,8 @@ export interface FileError {
 /**
  * Reads a JSON file against a strict schema.
  *
- * @throws {SbxError} `error.code`: the file is missing, not JSON, or has an unknown, missing or wrong field, which is named
+ * @throws {SbxError} `error.code`: the file is missing, not JSON, or has an unknown, missing
+ * or wrong field, which is named
  */
 export async function readJson<S extends z.ZodType>(
   path: string,

@@ -7,7 +7,10 @@ import type { PortRecord } from "./schema.ts";
 
 /** Most ports of a VM that are forwarded (docs/design/contracts/14-limits.md §14). */
 export const PORTS_MAX = 32;
-/** Most connections to the ports of a VM at once; the guest runs 128 programs for its host, and jobs need some. */
+/**
+ * Most connections to the ports of a VM at once; the guest runs 128 programs
+ * for its host, and jobs need some.
+ */
 export const PORT_CONNECTIONS_MAX = 110;
 /** The only address that ports listen on. */
 const HOSTNAME = "127.0.0.1";
@@ -109,7 +112,10 @@ export class Ports {
     return recordOf(guestPort, forward);
   }
 
-  /** Opens ports on which programs of the guest listen, but none that a person has closed, or that was refused before. */
+  /**
+   * Opens ports on which programs of the guest listen, but none that a person has
+   * closed, or that was refused before.
+   */
   async offer(guestPorts: readonly number[], user: PortUser): Promise<void> {
     await Promise.all(guestPorts.map(async (port) => {
       if (this.#closed.has(port) || this.#forwards.has(port) || this.#opening.has(port)) return;

@@ -127,8 +127,8 @@ export function failureFinding({ rule_id, event_id, message }: RuleFailure): Fin
 export type ExportRoutes = Readonly<Record<string, readonly string[]>>;
 
 /**
- * The detections of one session. A rule that reads a response is evaluated when the response is complete, every other
- * rule when the event happens, so that each rule sees each event once.
+ * The detections of one session. A rule that reads a response is evaluated when the response is complete,
+ * every other rule when the event happens, so that each rule sees each event once.
  */
 export class Detector {
   readonly #requests: Matcher;

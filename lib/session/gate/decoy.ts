@@ -1,4 +1,7 @@
-/** Refusal of events that carry a decoy past the network's filters: names that are resolved, arguments of tools. */
+/**
+ * Refusal of events that carry a decoy past the network's filters: names that
+ * are resolved, arguments of tools.
+ */
 import type { CredentialSubstitution, Event } from "../../event/mod.ts";
 import { type Draft, type Evaluation, guardDecision } from "../../policy/mod.ts";
 

@@ -109,7 +109,9 @@ interface RuleTerms {
 interface RecordedEvent {
   event: Event;
   decision?: Decision;
-  /** time in `ms` from the event to its first decision and the record of both; absent where no rule decided */
+  /**
+   * time in `ms` from the event to its first decision and the record of both; absent where no rule decided
+   */
   decided_ms?: number;
 }
 
@@ -144,7 +146,10 @@ export interface Recorder {
   requireWritable(): void;
 }
 
-/** The gate of one session: completes drafts, evaluates the rules, waits for people, and records before any effect. */
+/**
+ * The gate of one session: completes drafts, evaluates the rules, waits for people,
+ * and records before any effect.
+ */
 export class SessionGate implements Gate {
   readonly asks: AskQueue;
   readonly activity = new EventActivity();
@@ -182,7 +187,10 @@ export class SessionGate implements Gate {
     });
   }
 
-  /** Replaces rules and detections, and the revision that events name. @throws {SbxError} `detection.conflict`: the ones before stay */
+  /**
+   * Replaces rules and detections, and the revision that events name.
+   * @throws {SbxError} `detection.conflict`: the ones before stay
+   */
   use(policy: Policy, detections: readonly Compiled[], terms: RuleTerms = {}): void {
     this.#detector = new Detector(detections, terms.exportRoutes, this.#detector);
     this.#profileRevision = terms.profileRevision ?? this.#profileRevision;
@@ -365,7 +373,10 @@ export class SessionGate implements Gate {
     return completeDraft(draft, this.#options.session, this.#profileRevision);
   }
 
-  /** Evaluates the rules and records the event. One that cannot be recorded as it is: a block, over its outline. */
+  /**
+   * Evaluates the rules and records the event. One that cannot be recorded as it
+   * is: a block, over its outline.
+   */
   #evaluate(complete: Event, limit: Limit | undefined): Decided & { decider?: Rule } {
     const began = performance.now();
     const decoy = this.#options.decoyIn?.(complete);
@@ -427,7 +438,10 @@ export class SessionGate implements Gate {
     return evaluation.failures.length > 0 ? this.#redactor.value(findings) : findings;
   }
 
-  /** Reports the findings of detections, or that the detections failed: the event is decided and on record by then. */
+  /**
+   * Reports the findings of detections, or that the detections failed: the event is
+   * decided and on record by then.
+   */
   #detect({ common: { event_id } }: Event, match: () => Finding[]): void {
     let findings: Finding[];
     try {
@@ -499,7 +513,10 @@ export class SessionGate implements Gate {
     this.#safely(() => this.#options.tell(notice));
   }
 
-  /** The event has happened and cannot be undone; a failing recorder reports itself, and blocks the events that follow. */
+  /**
+   * The event has happened and cannot be undone; a failing recorder reports itself, and
+   * blocks the events that follow.
+   */
   #safely(write: () => void): void {
     try {
       write();

@@ -1,4 +1,7 @@
-/** Withdrawing an answer that covers further events, on record (docs/design/contracts/05-policy.md §5, "Asks"). */
+/**
+ * Withdrawing an answer that covers further events, on record
+ * (docs/design/contracts/05-policy.md §5, "Asks").
+ */
 import type { AnsweredBy, AskInForce, Draft } from "../../policy/mod.ts";
 import type { SessionGate } from "./gate.ts";
 

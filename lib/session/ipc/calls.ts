@@ -66,8 +66,8 @@ export class CallStream<T extends CallKind> {
    * Reads the next reply.
    *
    * @returns null at the end
-   * @throws {SbxError} `process.gone`; `process.bad_reply`: the reply is not one to this call; or the error that the
-   * process replied with
+   * @throws {SbxError} `process.gone`; `process.bad_reply`: the reply is not one to this call; or the
+   * error that the process replied with
    */
   async next(): Promise<ReplyTo<T> | null> {
     let frame: unknown;
@@ -189,8 +189,8 @@ const HELLO_DEADLINE_MS = timeLimit(5000);
 let hash: Promise<string> | undefined;
 
 /**
- * SHA-256 of this wire's schemas: two builds whose messages differ refuse each other instead of misreading. Not BLAKE3,
- * because the runtime's own hash loads nothing before a VM's process can answer.
+ * SHA-256 of this wire's schemas: two builds whose messages differ refuse each other instead of misreading.
+ * Not BLAKE3, because the runtime's own hash loads nothing before a VM's process can answer.
  */
 export function schemaHash(): Promise<string> {
   return hash ??= hashSchemas();
@@ -205,7 +205,8 @@ async function hashSchemas(): Promise<string> {
 /**
  * Sends a greeting and checks the peer's.
  *
- * @throws {SbxError} `process.hello_mismatch`: the peer is another version of sbx; `process.hello_timeout`: no greeting
+ * @throws {SbxError} `process.hello_mismatch`: the peer is another version of sbx;
+ * `process.hello_timeout`: no greeting
  */
 export async function greet(channel: Channel): Promise<void> {
   const hello = { t: "Hello", version: IPC_VERSION, schema_hash: await schemaHash() };

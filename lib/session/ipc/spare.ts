@@ -46,7 +46,10 @@ export async function giveSession(input: WritableStream<Uint8Array>, id: string)
   await input.close();
 }
 
-/** Receives orders at standard input, until the session comes or the service has ended, which alone knows of the process. */
+/**
+ * Receives orders at standard input, until the session comes or the service has ended,
+ * which alone knows of the process.
+ */
 export async function* receiveOrders(input: ReadableStream<Uint8Array>): AsyncGenerator<Order> {
   let rest = "";
   for await (

@@ -59,7 +59,8 @@ export class JobOutput {
       writeWhole(this.#file!, record, segment.size);
       segment.size += record.length;
     } catch {
-      // A full disk must end neither job nor machine. The next record that fits begins a segment: its name shows the gap.
+      // A full disk must end neither job nor machine. The next record that fits begins a
+      // segment: its name shows the gap.
       this.close();
       if (this.#segments.at(-1)?.size === 0) this.#segments.pop();
     }

@@ -22,8 +22,9 @@ export interface NetworkConfig {
 /**
  * Reads the network settings of a contract.
  *
- * @throws {SbxError} `network.proxy.invalid`, `dns.resolver.invalid`, `network.override.invalid`, `network.ca_file.invalid`,
- * `network.ca_file.not_found`, `model.prices.invalid`, `model.prices.not_found`, each naming the setting
+ * @throws {SbxError} `network.proxy.invalid`, `dns.resolver.invalid`, `network.override.invalid`,
+ * `network.ca_file.invalid`, `network.ca_file.not_found`, `model.prices.invalid`,
+ * `model.prices.not_found`, each naming the setting
  */
 export async function readNetworkConfig(
   { resolvers, overrides, host_services, extra_ca_file, price_file, proxy, http2 = true }:

@@ -31,7 +31,10 @@ export interface StillOptions {
   tell(notice: SessionNotice): void;
 }
 
-/** The open record of one session without a machine. A ledger has one writer: it is closed before a process of the VM starts. */
+/**
+ * The open record of one session without a machine. A ledger has one writer: it is closed
+ * before a process of the VM starts.
+ */
 export class StillRecord {
   readonly #parts: RecordParts;
   readonly #statements: Statements;

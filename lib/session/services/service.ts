@@ -169,7 +169,10 @@ export class ServiceRun {
     return { ...await end, late, refused };
   }
 
-  /** Checks whether it is ready, until it is or its time is over. Time in which the VM stands still does not count. */
+  /**
+   * Checks whether it is ready, until it is or its time is over. Time in which the
+   * VM stands still does not count.
+   */
   async #check(
     { port, command, secs }: NonNullable<Definition["ready"]>,
     stop: AbortSignal,

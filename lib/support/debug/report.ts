@@ -19,7 +19,9 @@ const PROGRAMS = [...TOOL_NAMES, "newuidmap", "newgidmap", "setpriv"];
 export const LOG_NAMES = ["service", "gateway", "tray", "mcp", "doctor"] as const;
 const DAEMONS = ["service", "gateway"] as const;
 
-/** Places of systemd's units or launchd's agent (lib/service/login_start.ts); the first that exists is shown. */
+/**
+ * Places of systemd's units or launchd's agent (lib/service/login_start.ts); the first that exists is shown.
+ */
 function unitsOf(os: string): string[] {
   if (os === "darwin") return [`${Deno.env.get("HOME") ?? ""}/Library/LaunchAgents/sbx.service.plist`];
   return [

@@ -1,4 +1,7 @@
-/** Checks of a guest, with the words that the host prints. A guest reports states and details only: advice is the host's. */
+/**
+ * Checks of a guest, with the words that the host prints. A guest reports states and
+ * details only: advice is the host's.
+ */
 
 /** A check that every guest reports, or, with `optional`, one that depends on the programs of its image. */
 export interface Check {

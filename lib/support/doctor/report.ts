@@ -25,8 +25,8 @@ export interface RunTime {
 }
 
 /**
- * Makes the host's report of a guest's: every check once and in order, titles and advice of the host, the clock compared
- * with the host's. A check that the guest left out has failed.
+ * Makes the host's report of a guest's: every check once and in order, titles and advice of the host, the
+ * clock compared with the host's. A check that the guest left out has failed.
  */
 export function doctorReport(vm: string, guest: GuestReport, time: RunTime): DoctorReport {
   const results = new Map(guest.checks.map((result) => [result.id, result]));

@@ -15,7 +15,10 @@ export interface ConnectOptions {
   home?: string;
   /** path of a socket of a gateway or service; default: the home's */
   socket?: string;
-  /** authority, certificate and key in PEM for https; defaults: files of `SBX_CA_FILE`, `SBX_CLIENT_CERT`, `SBX_CLIENT_KEY` */
+  /**
+   * authority, certificate and key in PEM for https; defaults: files of `SBX_CA_FILE`,
+   * `SBX_CLIENT_CERT`, `SBX_CLIENT_KEY`
+   */
   tls?: { ca?: string; cert?: string; key?: string };
 }
 

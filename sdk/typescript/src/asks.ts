@@ -8,7 +8,10 @@ export type AskCallback = (ask: Ask) => "allow" | "deny" | AskAnswer | Promise<"
 /** Pause before a broken connection is made again, in `ms`. */
 const AGAIN_MS = 500;
 
-/** Answers the asks of one VM until it is closed. A callback that throws denies its ask; `close` throws that error. */
+/**
+ * Answers the asks of one VM until it is closed. A callback that throws denies its
+ * ask; `close` throws that error.
+ */
 export class AskHandler implements AsyncDisposable {
   readonly #client: Client;
   readonly #session: string;

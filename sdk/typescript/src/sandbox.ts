@@ -39,7 +39,10 @@ export interface CreateOptions extends On {
   profile?: string;
   /** OCI image that this home has */
   image?: string;
-  /** folder with a Dockerfile, or the file itself, which `sbx image build` makes an image of; this machine only */
+  /**
+   * folder with a Dockerfile, or the file itself, which `sbx image build` makes
+   * an image of; this machine only
+   */
   dockerfile?: string;
   /** git repository or folder of the sbx's machine, which is brought in */
   repo?: string | { dir: string; place?: string; withSecrets?: boolean };
@@ -203,8 +206,8 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * Runs a program to its end: a list, or a line for `sh`. It ends when its signal aborts, when a callback throws, and when
-   * this process goes away.
+   * Runs a program to its end: a list, or a line for `sh`. It ends when its signal aborts, when a callback
+   * throws, and when this process goes away.
    */
   async exec(command: string | string[], options: ExecOptions = {}): Promise<ExecResult> {
     const { stdin } = options;
@@ -246,7 +249,10 @@ export class Sandbox implements AsyncDisposable {
     return pty;
   }
 
-  /** Copies it, `count` times from one moment: with its memory, or with the workspace of a snapshot and its disk. */
+  /**
+   * Copies it, `count` times from one moment: with its memory, or with the
+   * workspace of a snapshot and its disk.
+   */
   async fork(
     options: { count?: number; name?: string; at?: string; signal?: AbortSignal } = {},
   ): Promise<Sandbox[]> {
@@ -318,8 +324,9 @@ export class Sandbox implements AsyncDisposable {
   }
 
   /**
-   * Events of its record, oldest first, each once: the ones that are there, and with `follow` (the default) the ones to come,
-   * until the VM has ended. After an interruption it goes on behind the last one; `after` is the sequence of an event.
+   * Events of its record, oldest first, each once: the ones that are there, and with `follow` (the
+   * default) the ones to come, until the VM has ended. After an interruption it goes on behind the last
+   * one; `after` is the sequence of an event.
    */
   async *events(
     { after = 0, follow = true, signal, ...conditions }: shapes.EventQuery & {
@@ -391,7 +398,10 @@ export class Sandbox implements AsyncDisposable {
     this.#keep = true;
   }
 
-  /** Deletes a VM that `create` or `fork` made, ends its handlers and its own connection. @throws the error of a callback */
+  /**
+   * Deletes a VM that `create` or `fork` made, ends its handlers and its own connection.
+   * @throws the error of a callback
+   */
   async [Symbol.asyncDispose](): Promise<void> {
     const ended = await Promise.allSettled([...this.#handlers].map((handler) => handler.close()));
     try {

@@ -11,8 +11,9 @@ const CONNECT_MS = 120_000;
 const ANSWER_MAX = 4096;
 
 /**
- * The gateway of another machine, through ssh(1), which asks and trusts as the user has set it up. One connection reports its
- * port and token, and forwards a socket in a private folder to it; it ends with this process.
+ * The gateway of another machine, through ssh(1), which asks and trusts as the user has set it
+ * up. One connection reports its port and token, and forwards a socket in a private folder to
+ * it; it ends with this process.
  */
 export async function sshEndpoint(url: URL): Promise<Endpoint> {
   // ssh(1) would take it for an option.

@@ -1,6 +1,6 @@
 /**
- * A client of WebSockets (RFC 6455) over a Unix socket, TCP or TLS. Node 20 has none, and the ones of Deno and Bun take no Unix
- * socket.
+ * A client of WebSockets (RFC 6455) over a Unix socket, TCP or TLS. Node 20 has none, and the ones of
+ * Deno and Bun take no Unix socket.
  */
 import { createHash, randomBytes } from "node:crypto";
 import { connect as connectPlain, type Socket } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * DynamoDB and multipart uploads through the proxy, with Amazon's clients and Debian's `aws`: each has its placeholder, and
- * servers open to the host's signature alone (docs/guides/aws.md).
+ * DynamoDB and multipart uploads through the proxy, with Amazon's clients and Debian's `aws`: each has its
+ * placeholder, and servers open to the host's signature alone (docs/guides/aws.md).
  */
 import {
   CreateTableCommand,

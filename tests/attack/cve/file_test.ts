@@ -20,8 +20,9 @@ import { whileSwapped } from "../../helper/swapped.ts";
 type Entry = [path: string, type: "file" | "symlink" | "directory", target?: string];
 
 /**
- * Copies a folder out of a guest that lists these entries; the content of each file is "evil". Nothing may be made or
- * changed beside the copied folder. @returns the code of the refusal
+ * Copies a folder out of a guest that lists these entries; the content of each file is "evil". Nothing may be
+ * made or changed beside the copied folder.
+ * @returns the code of the refusal
  */
 async function copyOut(fixture: CpFixture, entries: Entry[]): Promise<string | undefined> {
   const { local, guest, remote, lies } = fixture;

@@ -168,7 +168,10 @@ Deno.test("CVE-2024-52005: a git of the guest whose words move the cursor leaves
   }
 });
 
-/** A repository of the person that somebody else packed: opening it must run nothing. @param trap receives the marker's path */
+/**
+ * A repository of the person that somebody else packed: opening it must run nothing.
+ * @param trap receives the marker's path
+ */
 async function bringTrapped(trap: (marker: string) => string) {
   const world = await World.make();
   const marker = join(world.dir, "ran");

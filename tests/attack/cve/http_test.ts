@@ -25,8 +25,9 @@ match = 'http.request.path.startsWith("/admin")'
 `;
 
 /**
- * Sends bytes of a guest, over TLS, past a rule that blocks /admin. The upstream must get no request for it, in whatever
- * way it reads what it is sent. @returns first status
+ * Sends bytes of a guest, over TLS, past a rule that blocks /admin. The upstream must get no request for it,
+ * in whatever way it reads what it is sent.
+ * @returns first status
  */
 async function smuggle(bytes: string): Promise<number> {
   let target = { hostname: "", port: 0 };

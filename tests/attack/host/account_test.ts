@@ -1,4 +1,7 @@
-/** Ways of a guest to speak to a provider as an account that nobody added: none reaches it where accounts are `stored`. */
+/**
+ * Ways of a guest to speak to a provider as an account that nobody added: none reaches
+ * it where accounts are `stored`.
+ */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import type { CredentialBroker } from "../../../lib/credential/mod.ts";
 import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";

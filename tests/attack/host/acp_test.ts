@@ -7,7 +7,10 @@ import { type Raw, Relayed } from "../../helper/acp.ts";
 
 const DIR = "/home/me/calc";
 
-/** Sends updates, and a question at their end, which is answered after them. @returns the updates that the editor got */
+/**
+ * Sends updates, and a question at their end, which is answered after them.
+ * @returns the updates that the editor got
+ */
 async function updatesOf(relayed: Relayed, updates: Raw[]): Promise<Raw[]> {
   for (const update of updates) await relayed.agent.send({ method: "session/update", params: update });
   const turn = relayed.editor.agent.request("session/prompt", { sessionId: "s1", prompt: [] });

@@ -1,4 +1,6 @@
-/** A key that a person puts into a command line by mistake: the CLI does not repeat it to screen, log or list. */
+/**
+ * A key that a person puts into a command line by mistake: the CLI does not repeat it to screen, log or list.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { KEY } from "../../helper/credential.ts";
 import { Place } from "../../api/cli_harness.ts";

@@ -1,6 +1,7 @@
 /**
- * sbx-ask of a hostile guest: it floods its person, writes text that looks like sbx's own questions and answers, and asks for
- * access that no person may give. The guest's program, the endpoint, the gate and the words on the host are the real ones.
+ * sbx-ask of a hostile guest: it floods its person, writes text that looks like sbx's own questions and
+ * answers, and asks for access that no person may give. The guest's program, the endpoint, the gate and the
+ * words on the host are the real ones.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { run } from "../../../cmd/guest/ask/program.ts";

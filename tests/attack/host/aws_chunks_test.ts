@@ -1,6 +1,7 @@
 /**
- * Bodies in signed chunks, through the real proxy: they arrive as Amazon's library signs them with the real keys, and a
- * body that is not as its head and signatures say never arrives whole (docs/concepts/threat-model.md).
+ * Bodies in signed chunks, through the real proxy: they arrive as Amazon's library signs them with the real
+ * keys, and a body that is not as its head and signatures say never arrives whole
+ * (docs/concepts/threat-model.md).
  */
 import { assert, assertEquals } from "@std/assert";
 import type { CredentialBroker } from "../../../lib/credential/mod.ts";

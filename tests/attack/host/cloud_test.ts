@@ -193,7 +193,8 @@ Deno.test(
     for (const [target, field] of [[TOKEN, FLAVOR], [MSI, APP]]) {
       assertEquals((await ask(target, [field])).status, 200, target);
       const refused: [string, string[], Parameters<typeof ask>[2]?][] = [
-        // A page in a browser of the VM: a preflight, a form, a script of a page by a name that now leads here.
+        // A page in a browser of the VM: a preflight, a form, a script of a page
+        // by a name that now leads here.
         [target, ["Origin: https://evil.example", `Access-Control-Request-Headers: ${field.split(":")[0]}`], {
           method: "OPTIONS",
         }],
@@ -211,7 +212,8 @@ Deno.test(
         [target, [field, "X-Forwarded-For: 10.0.0.1"]],
         [target, [field, "x-forwarded-for:"]],
         [target, [field, "Forwarded: for=10.0.0.1;proto=https"]],
-        // A program that was led here by a redirect, or by an address of a person: it sends fields of its own.
+        // A program that was led here by a redirect, or by an address of a
+        // person: it sends fields of its own.
         [target, ["Accept: */*", "User-Agent: curl/8.5.0", "Referer: https://evil.example/"]],
         [target, [field.replace(": ", ": x")]],
         // Another place.

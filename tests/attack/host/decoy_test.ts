@@ -52,7 +52,10 @@ const PLACES: Record<string, [place: string, make: (text: string) => Sent]> = {
   "a body in chunks of one byte": ["body", (text) => ({ body: encode(text), inChunks: true })],
 };
 
-/** Sends a request. @returns status, the upstream's bytes, titles of findings, and the decision on the request */
+/**
+ * Sends a request.
+ * @returns status, the upstream's bytes, titles of findings, and the decision on the request
+ */
 async function send(broker: CredentialBroker, { headers = [], target = "/", body, inChunks }: Sent) {
   let received = "";
   const upstream = rawUpstream(async (client) => {

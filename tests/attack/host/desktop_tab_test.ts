@@ -1,4 +1,7 @@
-/** The desktop page's session after the gateway: another user who gets its port gets nothing that opens the next gateway. */
+/**
+ * The desktop page's session after the gateway: another user who gets its port gets
+ * nothing that opens the next gateway.
+ */
 import { assert, assertEquals, assertMatch, assertNotEquals, assertThrows } from "@std/assert";
 import { request } from "node:http";
 import { limitChild } from "../../helper/child.ts";
@@ -113,7 +116,10 @@ Deno.test("a desktop session ends with its gateway: what the port's next listene
   }
 });
 
-/** A port of this machine that no connection of another test gets by chance: below those that the kernel chooses. */
+/**
+ * A port of this machine that no connection of another test gets by chance: below
+ * those that the kernel chooses.
+ */
 function freePort(): number {
   for (;;) {
     const port = 20_000 + Math.floor(Math.random() * 12_000);

@@ -1,4 +1,7 @@
-/** Connections and requests that reach another destination, or carry another message, than rules were asked about. */
+/**
+ * Connections and requests that reach another destination, or carry another
+ * message, than rules were asked about.
+ */
 import { assertEquals } from "@std/assert";
 import { ADDRESS, TestNet } from "../../helper/net.ts";
 import { fixedUpstream, rawUpstream } from "../../helper/net_client.ts";

@@ -1,4 +1,7 @@
-/** Requests and TLS in disguise, past the rules on what is in them, where a rule allows other protocols to a host. */
+/**
+ * Requests and TLS in disguise, past the rules on what is in them, where a rule
+ * allows other protocols to a host.
+ */
 import { assertEquals } from "@std/assert";
 import { TestNet } from "../../helper/net.ts";
 import { rawUpstream } from "../../helper/net_client.ts";

@@ -1,4 +1,6 @@
-/** Attacks on installs of assets: what a server, a mirror or a disk does must leave the installed set whole. */
+/**
+ * Attacks on installs of assets: what a server, a mirror or a disk does must leave the installed set whole.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { installAssets, resolveAssets, verifyAssets } from "../../../lib/release/asset/mod.ts";

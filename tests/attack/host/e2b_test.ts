@@ -1,4 +1,7 @@
-/** Attacks on the server for E2B's clients: keys, tokens, ids and signatures of others, and text that becomes a program. */
+/**
+ * Attacks on the server for E2B's clients: keys, tokens, ids and signatures of others,
+ * and text that becomes a program.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { Sandboxes } from "../../../cmd/sbx/e2b/sandboxes.ts";

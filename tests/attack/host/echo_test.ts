@@ -1,4 +1,7 @@
-/** A stored secret that the provider's own host sends back: the guest gets the ref, and no record has the secret. */
+/**
+ * A stored secret that the provider's own host sends back: the guest gets the
+ * ref, and no record has the secret.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { gzipSync } from "node:zlib";

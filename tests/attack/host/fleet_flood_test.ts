@@ -1,6 +1,6 @@
 /**
- * Strangers and machines gone bad before a fleet's receiver: bodies that never end, connections that only stay open, heads that are
- * not signed or signed for something else.
+ * Strangers and machines gone bad before a fleet's receiver: bodies that never end, connections that only
+ * stay open, heads that are not signed or signed for something else.
  */
 import { assert, assertEquals } from "@std/assert";
 import { CONNECTIONS_MAX, Front } from "../../../lib/fleet/receive/front.ts";

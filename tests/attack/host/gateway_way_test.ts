@@ -1,4 +1,6 @@
-/** The way from a user's own programs to the gateway: proxies and other users who listen see nothing of it. */
+/**
+ * The way from a user's own programs to the gateway: proxies and other users who listen see nothing of it.
+ */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { home } from "../../../lib/base/home/mod.ts";

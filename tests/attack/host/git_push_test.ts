@@ -1,4 +1,7 @@
-/** Twelve ways to push to a protected ref past a rule on refs, with the real git and raw requests: none reaches the upstream. */
+/**
+ * Twelve ways to push to a protected ref past a rule on refs, with the real git and raw
+ * requests: none reaches the upstream.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { joinBytes } from "../../../lib/base/bytes/mod.ts";
 import { FLUSH, formatPacket } from "../../../lib/network/git/push.ts";

@@ -1,4 +1,7 @@
-/** gRPC of a hostile guest: a request that only says it is a call, so that its body or its answer is read less strictly. */
+/**
+ * gRPC of a hostile guest: a request that only says it is a call, so that its body or
+ * its answer is read less strictly.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import * as h2 from "../../../lib/network/http2/mod.ts";

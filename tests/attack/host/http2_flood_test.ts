@@ -1,4 +1,7 @@
-/** HTTP/2 of a hostile guest: floods that cost the host more than the guest, and requests that two sides read differently. */
+/**
+ * HTTP/2 of a hostile guest: floods that cost the host more than the guest, and requests
+ * that two sides read differently.
+ */
 import { assert, assertEquals } from "@std/assert";
 import * as h2 from "../../../lib/network/http2/mod.ts";
 import {

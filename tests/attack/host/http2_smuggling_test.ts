@@ -1,4 +1,7 @@
-/** Requests of a hostile guest by HTTP/2 that an upstream of HTTP/1.1 would read as two, and frames sent to one as HTTP/2. */
+/**
+ * Requests of a hostile guest by HTTP/2 that an upstream of HTTP/1.1 would read as two,
+ * and frames sent to one as HTTP/2.
+ */
 import { assertEquals } from "@std/assert";
 import * as h2 from "../../../lib/network/http2/mod.ts";
 import { h2Fields, h2Post, h2Request, RawHttp2 } from "../../helper/http2_client.ts";

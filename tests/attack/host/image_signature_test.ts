@@ -1,4 +1,7 @@
-/** Images that a company wants signed: every way to bring another one is refused, before a layer of it arrives. */
+/**
+ * Images that a company wants signed: every way to bring another one is
+ * refused, before a layer of it arrives.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
@@ -58,7 +61,8 @@ Deno.test("an image with a signature of one of the company's keys is pulled, and
     const key = keyFingerprint(signer.publicKey);
     const { environment } = await pull(reference);
     assertEquals(environment.provenance.signatures, [{ repository: `${host}/${repository}`, digest, key }]);
-    // The fingerprint is the one that openssl gives. Debian's skopeo, which could judge the rest, has sigstore switched off.
+    // The fingerprint is the one that openssl gives. Debian's skopeo, which could judge the
+    // rest, has sigstore switched off.
     await Deno.writeTextFile(join(dir, "key.pem"), signer.publicKey);
     await succeed(
       "openssl",

@@ -1,4 +1,7 @@
-/** Model calls on WebSockets of the Responses API and of APIs that are not read: none passes without a decision. */
+/**
+ * Model calls on WebSockets of the Responses API and of APIs that are not read:
+ * none passes without a decision.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { ModelReader } from "../../../lib/network/model/mod.ts";
 import { added, ALL, KEY, world } from "../../helper/credential.ts";

@@ -1,4 +1,7 @@
-/** JSON nested so deep that whatever reads it recursively overflows its stack: refused where it is parsed, and recorded. */
+/**
+ * JSON nested so deep that whatever reads it recursively overflows its stack: refused
+ * where it is parsed, and recorded.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { makeApp } from "../../../cmd/service/app.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";

@@ -34,7 +34,10 @@ const rule = (match: string, action = "allow", id = "mine") =>
 
 const typeOf = (address: string) => address.includes(":") ? "AAAA" : "A";
 
-/** Answers a guest's question for {@linkcode NAME} with addresses. @returns the addresses that the guest gets, and the rule */
+/**
+ * Answers a guest's question for {@linkcode NAME} with addresses.
+ * @returns the addresses that the guest gets, and the rule
+ */
 async function answersOf(addresses: string[], rules: string): Promise<[answers: string[], rule: string]> {
   const type = typeOf(addresses[0]);
   const resolver = await TestResolver.start(

@@ -1,4 +1,7 @@
-/** A repository's `.sbx.toml` on the way to a VM: what it asks for passes no one who was not asked, and not corp. */
+/**
+ * A repository's `.sbx.toml` on the way to a VM: what it asks for passes no one
+ * who was not asked, and not corp.
+ */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../../helper/child.ts";

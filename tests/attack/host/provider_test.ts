@@ -1,4 +1,7 @@
-/** Hosts, places and names that are to look like a provider's, and get no key (docs/design/contracts/09-credentials.md §9). */
+/**
+ * Hosts, places and names that are to look like a provider's, and get no key
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { newCredential } from "../../../lib/service/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -152,7 +155,8 @@ Deno.test(
       const send = (broker: CredentialBroker, host: string, name = "x-acme-key") =>
         broker.inject(to(host), [[name, given]]).headers[0][1];
       assertEquals(send(brokers.own, "api.acme.example"), key);
-      // The profile is edited, or the VM starts again with another one: the key stays where it was brought for.
+      // The profile is edited, or the VM starts again with another one: the key
+      // stays where it was brought for.
       brokers.own.grant({ providers: ["acme"], custom: { acme: moved } });
       for (const broker of Object.values(brokers)) await broker.refresh();
       for (

@@ -1,4 +1,7 @@
-/** Secrets in parts of an event that decisions need as they are: rules see them, and nothing that is kept or told does. */
+/**
+ * Secrets in parts of an event that decisions need as they are: rules see them, and
+ * nothing that is kept or told does.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { processOf } from "../../../lib/event/mod.ts";
 import type { Draft, Passage } from "../../../lib/policy/mod.ts";
@@ -81,7 +84,9 @@ const rules = (action: string) =>
   ) +
   rule("profiles", "any", action, ANY, "priority = 100");
 
-/** Fails if a text that was kept or told has a secret or most of one, also in other case or cut into labels. */
+/**
+ * Fails if a text that was kept or told has a secret or most of one, also in other case or cut into labels.
+ */
 function assertClean(text: string, place: string): void {
   const plain = text.toLowerCase().replaceAll(".", "");
   for (const secret of Object.values(KEY)) {

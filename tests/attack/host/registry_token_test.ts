@@ -1,4 +1,7 @@
-/** Tokens of a registry, in a VM that uses accounts of the store only: no other account than theirs, or none, gets to it. */
+/**
+ * Tokens of a registry, in a VM that uses accounts of the store only: no other account
+ * than theirs, or none, gets to it.
+ */
 import { assertEquals, assertThrows } from "@std/assert";
 import type { CredentialBroker } from "../../../lib/credential/mod.ts";
 import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";

@@ -1,4 +1,7 @@
-/** A release server without the publisher's keys, or with one that was stolen: arbitrary software, endless data, bombs. */
+/**
+ * A release server without the publisher's keys, or with one that was stolen: arbitrary
+ * software, endless data, bombs.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {

@@ -7,7 +7,10 @@ import { exists } from "../../helper/exists.ts";
 import { bytesOf, everything, Forge, HostileGuest, take } from "../../helper/hostile_guest.ts";
 import { git, sh, World } from "../../helper/repository.ts";
 
-/** Configuration, hooks and attributes with which nearly every git command would run a program that writes a marker. */
+/**
+ * Configuration, hooks and attributes with which nearly every git command would run
+ * a program that writes a marker.
+ */
 function trap(marker: string, pattern: string): string {
   // Only where the pattern matches: git of the guest obeys its own configuration.
   const program = `f() { case "$PWD" in ${pattern}) echo ran >>${marker};; esac; cat; }; f`;

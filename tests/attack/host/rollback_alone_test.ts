@@ -1,4 +1,7 @@
-/** A revoked program comes back by `sudo sbx update program --rollback`, though a user of the machine knows of its revocation. */
+/**
+ * A revoked program comes back by `sudo sbx update program --rollback`, though a user of the
+ * machine knows of its revocation.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -15,7 +18,9 @@ const script = (version: string) => `#!/bin/sh\n# ${version}\necho '{"version": 
 const ignore = Deno.uid() !== 0;
 const USER = 65534;
 
-/** A machine whose program is 1.1.0 with 1.0.0 before it, root's home without any memory, and a user's home. */
+/**
+ * A machine whose program is 1.1.0 with 1.0.0 before it, root's home without any memory, and a user's home.
+ */
 class Machine implements AsyncDisposable {
   private constructor(readonly follower: Follower, readonly path: string) {}
 

@@ -1,4 +1,7 @@
-/** A rule is replaced by nobody's accident: taken ids are refused, and every change is on record and can be undone. */
+/**
+ * A rule is replaced by nobody's accident: taken ids are refused, and every change
+ * is on record and can be undone.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

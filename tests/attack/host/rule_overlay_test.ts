@@ -1,4 +1,7 @@
-/** A person's rules for a built-in profile: added, listed, removed; never wider than corp, and never another user's. */
+/**
+ * A person's rules for a built-in profile: added, listed, removed; never wider than
+ * corp, and never another user's.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

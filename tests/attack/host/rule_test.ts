@@ -1,4 +1,7 @@
-/** A rule, or an event, on which the evaluation of the rules breaks: the event is blocked, and that is on record. */
+/**
+ * A rule, or an event, on which the evaluation of the rules breaks: the event is
+ * blocked, and that is on record.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import type { Finding } from "../../../lib/event/mod.ts";
 import { readEvents, readFindings, readWhy } from "../../../lib/ledger/read/mod.ts";

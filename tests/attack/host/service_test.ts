@@ -1,4 +1,7 @@
-/** A service whose program, or whose guest's agent, is hostile: it ends in a loop, lies, floods, or does not end. */
+/**
+ * A service whose program, or whose guest's agent, is hostile: it ends in a loop,
+ * lies, floods, or does not end.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Services as Definitions } from "../../../lib/config/profile/services/schema.ts";
 import { Jobs, OutputReader } from "../../../lib/session/job/mod.ts";
@@ -8,7 +11,11 @@ import { eventually } from "../../helper/sbx.ts";
 
 const MIB = 1024 * 1024;
 
-/** Runs a hostile service of one start or many. @param run a start of its program @returns its job, at its end */
+/**
+ * Runs a hostile service of one start or many.
+ * @param run a start of its program
+ * @returns its job, at its end
+ */
 async function service(
   definition: Record<string, unknown>,
   run: (output: (text: string) => Promise<void>) => Promise<number>,

@@ -1,4 +1,7 @@
-/** A setup (`sbx agent --with-setup`) whose folders have links, devices, files of other users, and more than it may have. */
+/**
+ * A setup (`sbx agent --with-setup`) whose folders have links, devices, files of other
+ * users, and more than it may have.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,7 @@
-/** A hostile or careless ~/.ssh/config around the entries of VMs: the system's own SSH client gives their servers nothing. */
+/**
+ * A hostile or careless ~/.ssh/config around the entries of VMs: the system's own SSH
+ * client gives their servers nothing.
+ */
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { installSshConfig, sshConfig } from "../../../cmd/sbx/vm/ssh-config.ts";

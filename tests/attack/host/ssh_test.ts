@@ -1,4 +1,7 @@
-/** SSH through the host: servers that are other ones, old algorithms, agents that lie, and guests that ask for more. */
+/**
+ * SSH through the host: servers that are other ones, old algorithms, agents that
+ * lie, and guests that ask for more.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { readSshSecret } from "../../../lib/credential/ssh/mod.ts";

@@ -1,6 +1,7 @@
 /**
- * Every kind of credential is tried by the same ways out, through the real proxy: foreign hosts, wrong places, bodies, plain http,
- * another VM, a redirect, and a host that acts as a proxy (docs/concepts/threat-model.md).
+ * Every kind of credential is tried by the same ways out, through the real proxy: foreign hosts, wrong
+ * places, bodies, plain http, another VM, a redirect, and a host that acts as a proxy
+ * (docs/concepts/threat-model.md).
  */
 import { assert, assertEquals } from "@std/assert";
 import { CredentialBroker, type NewCredential } from "../../../lib/credential/mod.ts";

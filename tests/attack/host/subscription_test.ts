@@ -1,6 +1,6 @@
 /**
- * A guest with the refs of a subscription's login: it uses the models, and can neither renew, end, move nor read the login
- * (§9, "Subscriptions").
+ * A guest with the refs of a subscription's login: it uses the models, and can neither renew, end, move nor
+ * read the login (§9, "Subscriptions").
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";

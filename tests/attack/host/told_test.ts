@@ -1,8 +1,13 @@
-/** The line by which root's report in a VM tells a program that it was refused, and programs that want it elsewhere. */
+/**
+ * The line by which root's report in a VM tells a program that it was refused, and
+ * programs that want it elsewhere.
+ */
 import { assertEquals } from "@std/assert";
 import { writeLine } from "../../../ffi/libc/process.ts";
 
-/** Changes its standard error between a pipe and a file that it may only read, for as long as its input lasts. */
+/**
+ * Changes its standard error between a pipe and a file that it may only read, for as long as its input lasts.
+ */
 const FLIP = `
 import os, select
 pipe, file = os.pipe(), os.open(os.environ["FILE"], os.O_RDONLY)

@@ -1,4 +1,6 @@
-/** Compressed messages of WebSockets: bombs, bytes that hide, and secrets, against the real proxy and broker. */
+/**
+ * Compressed messages of WebSockets: bombs, bytes that hide, and secrets, against the real proxy and broker.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { constants, deflateRawSync, inflateRawSync } from "node:zlib";
 import { BUFFERED_TOTAL_MAX, SOCKET_DEFLATE_BYTES, SOCKET_INFLATED_MAX } from "../../../lib/network/limit.ts";

@@ -1,4 +1,7 @@
-/** WebSockets of a guest against the real proxy and policy: upgrades and frames that would be a tunnel for other bytes. */
+/**
+ * WebSockets of a guest against the real proxy and policy: upgrades and frames that
+ * would be a tunnel for other bytes.
+ */
 import { assertEquals, assertStringIncludes } from "@std/assert";
 import { added, ALL, world } from "../../helper/credential.ts";
 import { TestNet } from "../../helper/net.ts";

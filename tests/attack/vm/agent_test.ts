@@ -1,4 +1,7 @@
-/** Attacks on the guest's agent and on the terminals and programs of the person, by a program of the guest without privileges. */
+/**
+ * Attacks on the guest's agent and on the terminals and programs of the person, by a program
+ * of the guest without privileges.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { eventually, Sbx } from "../../helper/sbx.ts";
 

@@ -1,11 +1,16 @@
-/** A folder of the host shared live, against root of the guest: what git on the host runs, and secrets, stay the host's. */
+/**
+ * A folder of the host shared live, against root of the guest: what git on the host
+ * runs, and secrets, stay the host's.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../../helper/child.ts";
 import { exists } from "../../helper/exists.ts";
 import { eventually, Sbx } from "../../helper/sbx.ts";
 
-/** Ways to a repository whose configuration or hooks are the guest's; each ends with a status that is not 0. */
+/**
+ * Ways to a repository whose configuration or hooks are the guest's; each ends with a status that is not 0.
+ */
 const WAYS = [
   "mkdir .git",
   "mkdir src/.git",

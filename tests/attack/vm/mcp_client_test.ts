@@ -1,4 +1,7 @@
-/** An agent on the host drives VMs through sbx-mcp: it touches its own only, and sees what was refused and asked. */
+/**
+ * An agent on the host drives VMs through sbx-mcp: it touches its own only, and
+ * sees what was refused and asked.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { TOOLS } from "../../../cmd/mcp/server.ts";
 import { hostClient } from "../../helper/mcp_host.ts";

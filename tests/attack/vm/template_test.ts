@@ -1,4 +1,6 @@
-/** What a template has of the person whose VM ran before, and what confines a machine that started from it. */
+/**
+ * What a template has of the person whose VM ran before, and what confines a machine that started from it.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../../helper/child.ts";

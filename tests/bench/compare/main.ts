@@ -1,6 +1,7 @@
 /**
- * The fast benchmarks of two commits, in turns: `make bench-compare BASE=commit`. The head is this checkout as it stands. Prints a
- * table for docs/design/measurements.md, or JSON with `--json`; exits with 1 if a figure is worse in every round.
+ * The fast benchmarks of two commits, in turns: `make bench-compare BASE=commit`. The head is this checkout
+ * as it stands. Prints a table for docs/design/measurements.md, or JSON with `--json`; exits with 1 if a
+ * figure is worse in every round.
  *
  *     deno run -A tests/bench/compare/main.ts [--json] [--rounds N] BASE [BENCHMARK…]
  */

@@ -13,8 +13,8 @@ const more = (path: string): Figure => ({ path, isMoreBetter: true });
 const less = (path: string): Figure => ({ path, isMoreBetter: false });
 
 /**
- * Benchmarks that need no VM and end within a minute, with what each promises. Ratios to a floor of the same run, and processor
- * time, vary less on a busy machine than times and rates do.
+ * Benchmarks that need no VM and end within a minute, with what each promises. Ratios to a floor of the same
+ * run, and processor time, vary less on a busy machine than times and rates do.
  */
 export const FIGURES: Readonly<Record<string, readonly Figure[]>> = {
   detection: [
@@ -56,8 +56,8 @@ export function valueAt(result: unknown, path: string): number | undefined {
 }
 
 /**
- * Compares a benchmark's figures round by round. A figure is a regression when each round of the head is worse than the round of
- * the base beside it by more than {@linkcode WORSE_MAX}.
+ * Compares a benchmark's figures round by round. A figure is a regression when each round of the head is
+ * worse than the round of the base beside it by more than {@linkcode WORSE_MAX}.
  *
  * @param rounds results of base and head, in pairs
  */

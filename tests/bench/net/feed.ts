@@ -1,6 +1,7 @@
 /**
- * Feed of the network bench's ledger to a file, in a process of its own, as the service has it: a round each second while it is
- * on. Reads `on`, `off` and `drain`, which sends the rest; prints a JSON line for `off` and `drain`.
+ * Feed of the network bench's ledger to a file, in a process of its own, as the service has it: a
+ * round each second while it is on. Reads `on`, `off` and `drain`, which sends the rest; prints a
+ * JSON line for `off` and `drain`.
  */
 import { join } from "node:path";
 import { cpuUsage, stdin } from "node:process";

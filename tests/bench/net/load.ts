@@ -1,6 +1,6 @@
 /**
- * Client of the network's bench, in a process of its own: keep-alive requests over TLS, with the same bytes for every
- * proxy. Reads jobs as JSON lines and prints one JSON line for each.
+ * Client of the network's bench, in a process of its own: keep-alive requests over TLS, with the same bytes
+ * for every proxy. Reads jobs as JSON lines and prints one JSON line for each.
  */
 import { stdin } from "node:process";
 import { createInterface } from "node:readline";

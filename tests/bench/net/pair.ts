@@ -1,7 +1,7 @@
 /**
- * Two checkouts' network paths against each other, on requests without a secret: CPU time and throughput of the first one's
- * proxy divided by the second one's. They take turns, with the same client and upstream, so that what else the machine does
- * meets both. Prints one JSON object; the ratios are medians of the rounds.
+ * Two checkouts' network paths against each other, on requests without a secret: CPU time and throughput of
+ * the first one's proxy divided by the second one's. They take turns, with the same client and upstream, so
+ * that what else the machine does meets both. Prints one JSON object; the ratios are medians of the rounds.
  *
  *     deno run -A tests/bench/net/pair.ts CHECKOUT BASELINE [ROUNDS] [REQUESTS]
  */

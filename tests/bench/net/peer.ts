@@ -74,7 +74,10 @@ export class Peer {
   }
 }
 
-/** Starts nginx as a TLS reverse proxy with one worker. @returns its port, `undefined` when it is not installed */
+/**
+ * Starts nginx as a TLS reverse proxy with one worker.
+ * @returns its port, `undefined` when it is not installed
+ */
 export async function startNginx(all: Peer[], options: PeerOptions): Promise<number | undefined> {
   if (!await exists("nginx")) return undefined;
   const { dir, host, upstreamPort, certFile, keyFile, rootFile } = options;

@@ -1,6 +1,7 @@
 /**
- * Proxy of the network's bench, in a process of its own: the real gate with its ledger, the real broker, and TCP in place
- * of the guest's streams. Prints its port, then a JSON line with its memory and processor time for each line that it reads.
+ * Proxy of the network's bench, in a process of its own: the real gate with its ledger, the real broker,
+ * and TCP in place of the guest's streams. Prints its port, then a JSON line with its memory and processor
+ * time for each line that it reads.
  */
 import { join } from "node:path";
 import { cpuUsage, stdin } from "node:process";

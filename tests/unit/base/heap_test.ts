@@ -61,7 +61,8 @@ Deno.test("memory that is in use is not collected for again and again", async ()
 
 Deno.test("a process at rest gives its pages back to the machine", async () => {
   const mod = fromRoot("lib/base/heap/mod.ts");
-  // Ends when its memory falls, however long that takes; a process that gives nothing back is killed by the limit.
+  // Ends when its memory falls, however long that takes; a process that gives
+  // nothing back is killed by the limit.
   const program = `
     import { collectAtRest } from ${JSON.stringify(mod)};
     collectAtRest(50);

@@ -2,7 +2,10 @@ import { assertEquals } from "@std/assert";
 import { formatJson, plain } from "../../../lib/base/print/mod.ts";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
-/** One of each kind: C0, DEL, C1 (CSI), Arabic letter mark, right-to-left override, isolate, line separator, BOM, tag, filler, joiner, annotation. */
+/**
+ * One of each kind: C0, DEL, C1 (CSI), Arabic letter mark, right-to-left override, isolate, line separator,
+ * BOM, tag, filler, joiner, annotation.
+ */
 const HOSTILE = [
   "\x1b",
   "\r",

@@ -1,6 +1,6 @@
 /**
- * SigV4A: the guest's signatures are Amazon's library's, and the host's are judged by that library and by noble's curves
- * (docs/design/contracts/09-credentials.md §9, "Signatures").
+ * SigV4A: the guest's signatures are Amazon's library's, and the host's are judged by that library and by
+ * noble's curves (docs/design/contracts/09-credentials.md §9, "Signatures").
  */
 import { GetObjectCommand } from "@aws-sdk/client-s3";
 import { assert, assertEquals, assertThrows } from "@std/assert";

@@ -1,6 +1,7 @@
 /**
- * Keys of roles and of the host's own AWS configuration (docs/design/contracts/09-credentials.md §9, "Clouds"), asked for by
- * Amazon's library of STS and SSO on loopback, which judge the signatures by another copy of it.
+ * Keys of roles and of the host's own AWS configuration (docs/design/contracts/09-credentials.md
+ * §9, "Clouds"), asked for by Amazon's library of STS and SSO on loopback, which judge the
+ * signatures by another copy of it.
  */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { createHash } from "node:crypto";
@@ -233,7 +234,8 @@ Deno.test("a stored key takes a role, whose keys are for an hour", async () => {
     `the role ${ROLE} was not given: SignatureDoesNotMatch (check its trust policy, and the key that takes it)`,
   );
   assert((await problemOf(terms, "{}")).startsWith("the store has no key that takes the role"));
-  // A text of the server that is no known code is not repeated, and an answer that is none of STS gives no keys.
+  // A text of the server that is no known code is not repeated, and an answer
+  // that is none of STS gives no keys.
   aws.failure = stsError(AWS_KEYS.secret);
   assert(
     (await problemOf(terms, packRoleKeys(AWS_SECRET, ROLE))).startsWith(`the role ${ROLE} was not given (`),

@@ -1,6 +1,6 @@
 /**
- * AWS keys that a program of the host gives, with an end (docs/design/contracts/09-credentials.md §9, "Secrets of
- * programs"): a VM keeps its placeholder while the keys behind it change.
+ * AWS keys that a program of the host gives, with an end (docs/design/contracts/09-credentials.md §9,
+ * "Secrets of programs"): a VM keeps its placeholder while the keys behind it change.
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,6 +1,6 @@
 /**
- * Signatures of Amazon's APIs: the guest's are checked, and the host's are what Amazon's own library makes of the same
- * request (docs/design/contracts/09-credentials.md §9, "Signatures").
+ * Signatures of Amazon's APIs: the guest's are checked, and the host's are what Amazon's own library makes of
+ * the same request (docs/design/contracts/09-credentials.md §9, "Signatures").
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { createHash } from "node:crypto";

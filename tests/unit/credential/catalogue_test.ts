@@ -1,6 +1,6 @@
 /**
- * Every provider of the catalogue through the real broker: each of its places works, every other one is refused, and
- * its keys are found (docs/design/contracts/09-credentials.md §9, "Providers").
+ * Every provider of the catalogue through the real broker: each of its places works, every other one is
+ * refused, and its keys are found (docs/design/contracts/09-credentials.md §9, "Providers").
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { claimantOf } from "../../../lib/credential/catalogue.ts";

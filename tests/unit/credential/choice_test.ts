@@ -1,4 +1,7 @@
-/** Which of several keys of one provider a VM uses (docs/design/contracts/09-credentials.md §9, "Choice of a key"). */
+/**
+ * Which of several keys of one provider a VM uses
+ * (docs/design/contracts/09-credentials.md §9, "Choice of a key").
+ */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { Hono } from "hono";
 import { join } from "node:path";
@@ -149,7 +152,8 @@ Deno.test(
       broker.inject(to("api.anthropic.com"), [[":path", "/v1/messages"], ["authorization", `Bearer ${ref}`]]);
     assertEquals(models(work.access.ref).substitutions.map(({ outcome }) => outcome), ["injected"]);
     assertEquals(reasonOf(() => models(other.access.ref)), REASON.notChosen);
-    // The refresh token of the other login renews nothing for this VM: the request goes on, and is refused as it has a ref.
+    // The refresh token of the other login renews nothing for this VM: the request goes on,
+    // and is refused as it has a ref.
     const renewal = (ref: string) =>
       broker.attend({
         scheme: "https",

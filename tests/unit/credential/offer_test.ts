@@ -1,4 +1,7 @@
-/** Logins that agents make inside VMs are offered for keeping (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
+/**
+ * Logins that agents make inside VMs are offered for keeping
+ * (docs/design/contracts/09-credentials.md §9, "Subscriptions").
+ */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

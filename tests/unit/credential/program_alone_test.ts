@@ -1,5 +1,6 @@
 /**
- * Secrets that programs and variables of the host give (docs/design/contracts/09-credentials.md §9, "Secrets of programs").
+ * Secrets that programs and variables of the host give
+ * (docs/design/contracts/09-credentials.md §9, "Secrets of programs").
  */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";

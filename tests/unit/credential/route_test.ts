@@ -83,7 +83,8 @@ Deno.test("a key is added for every provider, with a host where its service runs
       const added = await call("POST", "/credentials/add", body);
       assertEquals([added.status, added.body.provider, added.body.running], [200, id, []]);
       const other = await call("POST", "/credentials/add", { ...body, host: "github.com" });
-      // Only a key of a server of one's own may be for another provider's host; no request carries a database's.
+      // Only a key of a server of one's own may be for another provider's host;
+      // no request carries a database's.
       assertEquals(other.status, id === "mcp" || database ? 200 : 400, id);
     }
     const { body } = await call("POST", "/credentials/add", { provider: "ghcr", secret: "a-secret-of-ghcr" });
@@ -102,7 +103,8 @@ Deno.test("a database's password has a port, and terms that fit it", () =>
     const { hosts, provider, database } = added;
     assertEquals([provider, hosts], ["postgres", ["db.mine.example:5432"]]);
     assertEquals(database, { user: "app", name: "shop", md5: true });
-    // The same password for another user or database is a credential of its own; two sets of terms for one are not.
+    // The same password for another user or database is a credential of its own; two
+    // sets of terms for one are not.
     const twins = await Promise.all(
       [{ user: "other", name: "shop" }, { user: "app", name: "more" }].map((terms) =>
         add({ database: terms })
@@ -111,7 +113,8 @@ Deno.test("a database's password has a port, and terms that fit it", () =>
     assertEquals(new Set([added.ref, ...twins.map((twin) => twin.body.ref)]).size, 3);
     const again = await add({ database: { user: "app", name: "shop", md5: true } });
     assertEquals(again.body.ref, added.ref);
-    // Once the first one is revoked, the others stay where they are: of two entries, one would outlive its revocation.
+    // Once the first one is revoked, the others stay where they are: of two entries,
+    // one would outlive its revocation.
     assertEquals((await call("DELETE", `/credentials/${encodeURIComponent(added.ref)}`)).status, 200);
     const [other] = twins;
     assertEquals((await add({ database: { user: "other", name: "shop" } })).body.ref, other.body.ref);

@@ -1,4 +1,7 @@
-/** A login while VMs run, and two logins at once (docs/design/contracts/09-credentials.md §9, "Subscriptions"). */
+/**
+ * A login while VMs run, and two logins at once
+ * (docs/design/contracts/09-credentials.md §9, "Subscriptions").
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,6 @@
-/** Logins of subscriptions against a real authorization server in the published shapes (§9, "Subscriptions"). */
+/**
+ * Logins of subscriptions against a real authorization server in the published shapes (§9, "Subscriptions").
+ */
 import { assert, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -228,7 +230,8 @@ Deno.test(
 Deno.test(
   "a device code: pending and slow_down are waited out, a refusal and a cancel end it",
   async () => {
-    // GitHub's shape: errors with status 200, the account on a page of its own, and a token for requests by exchange.
+    // GitHub's shape: errors with status 200, the account on a page of its own, and a
+    // token for requests by exchange.
     const answers: Record<string, unknown>[] = [];
     const asked: string[] = [];
     await using provider = await testProvider("copilot", async (request) => {

@@ -1,4 +1,7 @@
-/** Rules in the public style: each finds its event and not the one beside it, through every way that rules take. */
+/**
+ * Rules in the public style: each finds its event and not the one beside it,
+ * through every way that rules take.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

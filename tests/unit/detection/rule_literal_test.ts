@@ -1,4 +1,7 @@
-/** Literals that the index looks for hide no match of a regular expression, whatever letters and escapes it has. */
+/**
+ * Literals that the index looks for hide no match of a regular expression,
+ * whatever letters and escapes it has.
+ */
 import { assert, assertEquals } from "@std/assert";
 import type { Matchable } from "../../../lib/detection/mod.ts";
 import { compileRules } from "../../../lib/detection/rule/compile.ts";

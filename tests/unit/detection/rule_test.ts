@@ -1,4 +1,7 @@
-/** The compiler of Sigma's rule language: what it refuses, and where; filters, correlations, and hostile rules. */
+/**
+ * The compiler of Sigma's rule language: what it refuses, and where; filters,
+ * correlations, and hostile rules.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Matchable } from "../../../lib/detection/mod.ts";
 import { compileRules, type RuleOutcome } from "../../../lib/detection/rule/compile.ts";

@@ -1,4 +1,7 @@
-/** Parts of the server for E2B's clients: lists of files, events of folders, ends of terminals, metrics, rules of the network. */
+/**
+ * Parts of the server for E2B's clients: lists of files, events of folders, ends of terminals,
+ * metrics, rules of the network.
+ */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { parseEntries } from "../../../cmd/sbx/e2b/filesystem.ts";

@@ -1,4 +1,7 @@
-/** The log of questions to a store's reader, whose values, names and groups come from analysts and their provider. */
+/**
+ * The log of questions to a store's reader, whose values, names and groups come
+ * from analysts and their provider.
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Asked, AskedLog, readAsked, shownAsked } from "../../../lib/fleet/reader/mod.ts";

@@ -1,4 +1,7 @@
-/** Bundles of policy from a publisher's workspace to machines: staged, verified, joined with corp.toml, taken back. */
+/**
+ * Bundles of policy from a publisher's workspace to machines: staged, verified,
+ * joined with corp.toml, taken back.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";

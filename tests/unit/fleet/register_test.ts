@@ -1,4 +1,6 @@
-/** The register of a home's sessions: holes, changes and cut ends are noticed, and nothing stops it for long. */
+/**
+ * The register of a home's sessions: holes, changes and cut ends are noticed, and nothing stops it for long.
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

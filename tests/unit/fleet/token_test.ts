@@ -1,4 +1,7 @@
-/** Tokens of enrolment: their number of machines, their time, the name they are for, and names that are unique. */
+/**
+ * Tokens of enrolment: their number of machines, their time, the name they are
+ * for, and names that are unique.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { enrol, listMachines, makeToken } from "../../../lib/fleet/receive/mod.ts";
@@ -103,7 +106,8 @@ Deno.test("token: a machine looks for its place without a write for each place t
     const folder = storePaths(dir).tokens;
     for (let at = 0; at < 20; at++) await enrol(dir, await request(token, `laptop-${at}`));
     const late = await request(token, "late");
-    // Each write of a place ends with a link, and so does the machine's name. A watcher loses files that are gone when it looks.
+    // Each write of a place ends with a link, and so does the machine's name. A watcher loses
+    // files that are gone when it looks.
     const links: string[] = [];
     const { link } = Deno;
     Object.assign(Deno, { link: (from: string, to: string) => (links.push(to), link(from, to)) });

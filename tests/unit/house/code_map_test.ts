@@ -1,4 +1,7 @@
-/** Folders state their purpose in the header of their mod.ts, from which docs/reference/code-map.md is generated. */
+/**
+ * Folders state their purpose in the header of their mod.ts, from which
+ * docs/reference/code-map.md is generated.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { AREAS, codeFolders } from "../../../scripts/docs_code_map.ts";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";

@@ -1,6 +1,6 @@
 /**
- * Every place of the host that opens a connection, and whose it is. sbx's own parts talk to each other without a proxy; what goes out to
- * the world goes by HostNetwork, which is the one place that knows proxies.
+ * Every place of the host that opens a connection, and whose it is. sbx's own parts talk to each other
+ * without a proxy; what goes out to the world goes by HostNetwork, which is the one place that knows proxies.
  */
 import { assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";

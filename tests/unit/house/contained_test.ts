@@ -3,7 +3,10 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { fromRoot } from "../../helper/repo.ts";
 import { eventually } from "../../helper/sbx.ts";
 
-/** Starts a daemon as services are started: in a session of its own, with another parent; its pid goes to stdout. */
+/**
+ * Starts a daemon as services are started: in a session of its own, with another
+ * parent; its pid goes to stdout.
+ */
 const DAEMON = 'setsid sh -c "echo \\$\\$; exec sleep 100071" & sleep 0.2';
 
 /** Command lines of the daemons that run. */

@@ -260,7 +260,10 @@ Deno.test("secrets in every text field of an event are replaced, or there is a r
   );
 });
 
-/** Records an event with a secret in every text field of its family. @returns paths of the fields that lost it */
+/**
+ * Records an event with a secret in every text field of its family.
+ * @returns paths of the fields that lost it
+ */
 async function scrubbedByGate(family: EventFamily): Promise<string[]> {
   const secret = "secret-0123456789";
   const scrubValue = <T>(value: T): T =>

@@ -22,7 +22,10 @@ const KINDS: Record<string, new (data: Any) => { validate(): void }> = {
   PodDisruptionBudget: PodDisruptionBudget as Any,
 };
 
-/** Keys of the objects that the examples write; the schema takes unknown ones, which a cluster refuses or ignores. */
+/**
+ * Keys of the objects that the examples write; the schema takes unknown ones,
+ * which a cluster refuses or ignores.
+ */
 const KEYS: Record<string, string[]> = {
   PodSpec:
     "automountServiceAccountToken enableServiceLinks hostUsers nodeSelector terminationGracePeriodSeconds containers volumes"

@@ -1,4 +1,7 @@
-/** What host and guest programs say to each other changes with its version alone: images outlive the sbx that built them. */
+/**
+ * What host and guest programs say to each other changes with its version alone: images
+ * outlive the sbx that built them.
+ */
 import { assertEquals } from "@std/assert";
 import { blake3 } from "../../../lib/base/hash/mod.ts";
 import { GUEST_VERSION } from "../../../lib/machine/guest/wire/mod.ts";

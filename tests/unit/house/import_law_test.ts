@@ -1,7 +1,7 @@
 /**
- * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no circles between areas of lib, between
- * their rooms, or between files; a room is entered by a `mod.ts` or a `schema.ts`; `base` knows no domain; the gateway reads
- * only HTTP.
+ * The law of imports: main → cmd → lib → ffi, never back; a role imports no other; no circles between areas
+ * of lib, between their rooms, or between files; a room is entered by a `mod.ts` or a `schema.ts`; `base`
+ * knows no domain; the gateway reads only HTTP.
  */
 import { assert, assertEquals } from "@std/assert";
 import { fromRoot, loadedAtOnce, runDeno } from "../../helper/repo.ts";
@@ -43,7 +43,10 @@ const ROOTS = [
 ];
 
 const LAYERS = ["main.ts", "cmd", "lib", "ffi"];
-/** Areas of lib that have folders with a life of their own: each is a room beside the area's own files, entered by its mod.ts. */
+/**
+ * Areas of lib that have folders with a life of their own: each is a room beside the area's
+ * own files, entered by its mod.ts.
+ */
 const ROOMS: Record<string, readonly string[]> = {
   policy: ["budget"],
   ledger: ["sink"],

@@ -1,4 +1,7 @@
-/** Test files that share a process leave it as it is; those that change it for a while say so in their names (scripts/test.sh). */
+/**
+ * Test files that share a process leave it as it is; those that change it for a while say so in
+ * their names (scripts/test.sh).
+ */
 import { assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";
 

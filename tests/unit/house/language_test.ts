@@ -1,6 +1,6 @@
 /**
- * Phrases that give a translation away, counted for each 10,000 words: no area may have more of them than it had, and the
- * aim is what other well-kept code has (1.5 of each at most).
+ * Phrases that give a translation away, counted for each 10,000 words: no area may have more of them than it
+ * had, and the aim is what other well-kept code has (1.5 of each at most).
  */
 import { assertEquals } from "@std/assert";
 import { codeBelow, filesBelow, fromRoot } from "../../helper/repo.ts";

@@ -1,6 +1,6 @@
 /**
- * Host code that only Linux can run is named here, with what macOS has instead: what is not named is meant to run on both.
- * Guests are Linux: cmd/guest and lib/machine/guest are not looked at.
+ * Host code that only Linux can run is named here, with what macOS has instead: what is not named is meant to
+ * run on both. Guests are Linux: cmd/guest and lib/machine/guest are not looked at.
  */
 import { assert, assertEquals } from "@std/assert";
 import { codeBelow, fromRoot } from "../../helper/repo.ts";

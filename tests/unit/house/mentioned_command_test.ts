@@ -35,7 +35,10 @@ async function refusal(program: string, argv: string[]): Promise<string | undefi
   }
 }
 
-/** A word of a call, after the names of its command: an option, a placeholder, or a value that is no English word. */
+/**
+ * A word of a call, after the names of its command: an option, a placeholder, or a
+ * value that is no English word.
+ */
 const ARGUMENT =
   /^(-{1,2}[a-z][\w-]*(=\S+)?|<[^>]+>|[A-Z][A-Z_…]*|value\S*|\S*[\/.:@=~\d]\S*|"[^"]*"|'[^']*'|true|anthropic|ssh|signing|code|mine)$/;
 

@@ -1,4 +1,7 @@
-/** The SDKs stand alone: they load their own files and the standard library of their language, and promise what the API does. */
+/**
+ * The SDKs stand alone: they load their own files and the standard library of their language,
+ * and promise what the API does.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { API_VERSION } from "../../../lib/base/version/mod.ts";
 import { STABLE_ROUTES } from "../../../lib/client/api/stable.ts";

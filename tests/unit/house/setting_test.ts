@@ -1,4 +1,7 @@
-/** Every setting that is offered does something: service or desktop read it, or each boot passes it to the guest. */
+/**
+ * Every setting that is offered does something: service or desktop read it, or
+ * each boot passes it to the guest.
+ */
 import { assertEquals } from "@std/assert";
 import {
   bootConfig,
@@ -13,7 +16,10 @@ import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 const definitions = await loadDefinitions({ get: () => undefined });
 
-/** Text of the modules that act on settings: the service, without what only checks values, and the desktop's look. */
+/**
+ * Text of the modules that act on settings: the service, without what only checks
+ * values, and the desktop's look.
+ */
 async function readerText(): Promise<string> {
   const texts = [await Deno.readTextFile(fromRoot("cmd/desktop/app/look.ts"))];
   for (const path of [...await codeBelow("lib/home"), ...await codeBelow("lib/service")]) {

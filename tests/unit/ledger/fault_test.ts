@@ -151,7 +151,10 @@ Deno.test("a ledger closed while a reader is active verifies, then and later", (
     assertEquals((await verifyLedger(path)).ok, false);
   }));
 
-/** Script that appends until it is killed: events with outcomes, decisions and findings, in batches of many sizes. */
+/**
+ * Script that appends until it is killed: events with outcomes, decisions and
+ * findings, in batches of many sizes.
+ */
 const WRITER = `
 const ledger = await Ledger.open(PATH, { sessionId: SESSION });
 const finding = { rule_id: "r", severity: "low" };

@@ -1,4 +1,6 @@
-/** Changes of a ledger that `sbx verify` finds without the help of a seal, and those that only a seal shows. */
+/**
+ * Changes of a ledger that `sbx verify` finds without the help of a seal, and those that only a seal shows.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Event } from "../../../lib/event/mod.ts";
 import { digestText } from "../../../lib/ledger/chain.ts";
@@ -14,7 +16,10 @@ import {
   writeEvents,
 } from "../../helper/ledger.ts";
 
-/** A ledger with a finding, two answers to one ask and decisions on every event, left open unless it keeps its seal. */
+/**
+ * A ledger with a finding, two answers to one ask and decisions on every event, left
+ * open unless it keeps its seal.
+ */
 async function writeOpenLedger(path: string, keepsSeal = false): Promise<void> {
   const ledger = await Ledger.open(path, { sessionId: SESSION });
   for (const number of [1, 2, 3, 4]) {

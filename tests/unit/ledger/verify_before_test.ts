@@ -22,7 +22,9 @@ async function patchBytes(path: string, from: string, to: string): Promise<void>
   await Deno.writeFile(path, bytes);
 }
 
-/** Schemas that SQLite takes, and no ledger has: rows are computed, or checked by a pattern that takes years. */
+/**
+ * Schemas that SQLite takes, and no ledger has: rows are computed, or checked by a pattern that takes years.
+ */
 const SLOW = "printf('%.*c', 9999, 'a') LIKE '%a%a%a%a%a%a%a%a%b'";
 const ALIEN_SCHEMAS: [what: string, statement: string, patch: [from: string, to: string] | undefined][] = [
   ["a view whose type is in capitals", endless("entries", "entries"), ["viewentries", "VIEWentries"]],

@@ -86,7 +86,10 @@ Deno.test("a long ledger is checked by two threads, which find what one finds", 
     });
   }));
 
-/** Verifies a ledger on a machine with this many processors. @returns also the number of threads that it started */
+/**
+ * Verifies a ledger on a machine with this many processors.
+ * @returns also the number of threads that it started
+ */
 async function verifyOn(
   processors: number,
   path: string,

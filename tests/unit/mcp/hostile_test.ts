@@ -1,4 +1,7 @@
-/** Servers that misbehave: each causes an error for its own caller, bounded in time and bytes, and affects no other. */
+/**
+ * Servers that misbehave: each causes an error for its own caller, bounded in time
+ * and bytes, and affects no other.
+ */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { Timeouts } from "../../../lib/mcp/aggregator/mod.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";

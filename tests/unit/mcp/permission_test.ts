@@ -71,7 +71,8 @@ async function attempt(names) {
   return did;
 }
 const say = (what, did) => Deno.stderr.write(new TextEncoder().encode(what + " " + JSON.stringify(did) + "\\n"));
-// Control: these succeed before permissions are revoked. An attempt that fails for another reason proves nothing.
+// Control: these succeed before permissions are revoked.
+// An attempt that fails for another reason proves nothing.
 await say("COULD", await attempt(CONTROL));
 served();
 await dropped();

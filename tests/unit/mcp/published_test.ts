@@ -1,6 +1,7 @@
 /**
- * Published MCP servers behind the aggregator, run under this Deno: `everything` over both of its HTTP transports, and
- * `memory` and `filesystem`, which support stdio only, behind a bridge that forwards their messages unchanged.
+ * Published MCP servers behind the aggregator, run under this Deno: `everything` over both of its
+ * HTTP transports, and `memory` and `filesystem`, which support stdio only, behind a bridge that
+ * forwards their messages unchanged.
  */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,7 @@
-/** Stdio servers over the private wire: programs that the parent starts, of which the aggregator has two pipes. */
+/**
+ * Stdio servers over the private wire: programs that the parent starts, of
+ * which the aggregator has two pipes.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import type { StdioStarter } from "../../../lib/mcp/mod.ts";
 import { TestAggregator } from "../../helper/mcp_aggregator.ts";

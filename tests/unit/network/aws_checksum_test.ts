@@ -1,6 +1,7 @@
 /**
- * The checksums that Amazon's client computes by default, and its uploads of streams, through the proxy: requests arrive
- * signed with the real keys, and have the content and checksum of the client (docs/guides/aws.md).
+ * The checksums that Amazon's client computes by default, and its uploads of streams, through
+ * the proxy: requests arrive signed with the real keys, and have the content and checksum of
+ * the client (docs/guides/aws.md).
  */
 import { GetObjectCommand, PutObjectCommand, UploadPartCommand } from "@aws-sdk/client-s3";
 import { assert, assertEquals, assertRejects } from "@std/assert";

@@ -1,4 +1,7 @@
-/** Hosts of Amazon's APIs, and the operations of requests to them (docs/design/contracts/05-policy.md §5, "AWS"). */
+/**
+ * Hosts of Amazon's APIs, and the operations of requests to them
+ * (docs/design/contracts/05-policy.md §5, "AWS").
+ */
 import { assertEquals } from "@std/assert";
 import { awsEndpoint, isRegionOf, readAws } from "../../../lib/network/aws/mod.ts";
 import type { Header } from "../../../lib/network/mod.ts";

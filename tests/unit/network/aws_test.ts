@@ -1,6 +1,7 @@
 /**
- * Amazon's own client in a guest, through the proxy, to a server that verifies signatures with the real keys: what the
- * guest signs with its placeholder arrives signed with them (docs/design/contracts/09-credentials.md §9, "Signatures").
+ * Amazon's own client in a guest, through the proxy, to a server that verifies signatures with the real
+ * keys: what the guest signs with its placeholder arrives signed with them
+ * (docs/design/contracts/09-credentials.md §9, "Signatures").
  */
 import {
   DeleteObjectCommand,

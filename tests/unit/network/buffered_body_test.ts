@@ -1,4 +1,7 @@
-/** Bodies on their way through an exchange: how much is held, what a filter changes, and what models and events get. */
+/**
+ * Bodies on their way through an exchange: how much is held, what a filter changes,
+ * and what models and events get.
+ */
 import { assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { SbxError } from "../../../lib/base/error/mod.ts";

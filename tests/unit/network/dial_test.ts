@@ -25,7 +25,9 @@ class TestDials {
     });
   }
 
-  /** Ends every attempt under way, and those that follow at once, each with a session for so many requests. */
+  /**
+   * Ends every attempt under way, and those that follow at once, each with a session for so many requests.
+   */
   async end(result: { room: number } | "http/1.1" | Error): Promise<void> {
     while (this.#waiting.length > 0) {
       const attempt = this.#waiting.shift()!;

@@ -1,4 +1,7 @@
-/** gRPC of guests, with clients and servers of python3-grpcio: every kind of call, what its event says, and rules on it. */
+/**
+ * gRPC of guests, with clients and servers of python3-grpcio: every kind of call, what
+ * its event says, and rules on it.
+ */
 import { assert, assertEquals } from "@std/assert";
 import type { HttpEvent } from "../../../lib/event/mod.ts";
 import { GrpcCounts, grpcOf, GrpcReader } from "../../../lib/network/exchange/grpc.ts";

@@ -1,6 +1,6 @@
 /**
- * HTTP/2 of guests against the cases of h2spec 2.6 (generic, http2 and hpack): a fault ends its stream or the connection
- * with the code of RFC 9113, and everything else is answered.
+ * HTTP/2 of guests against the cases of h2spec 2.6 (generic, http2 and hpack): a fault ends its stream or the
+ * connection with the code of RFC 9113, and everything else is answered.
  */
 import { assert, assertEquals } from "@std/assert";
 import * as h2 from "../../../lib/network/http2/mod.ts";

@@ -1,4 +1,6 @@
-/** HTTP/2 of guests: each stream is a request of its own, decided on, recorded and relayed as over HTTP/1.1. */
+/**
+ * HTTP/2 of guests: each stream is a request of its own, decided on, recorded and relayed as over HTTP/1.1.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import * as h2 from "../../../lib/network/http2/mod.ts";
 import { GUEST_CONNECTION_WINDOW, HTTP2_IDLE_FRAMES, STREAMS_MAX } from "../../../lib/network/limit.ts";

@@ -1,4 +1,7 @@
-/** A client whose request waits for a person is answered before it gives up, and its next try passes after a yes. */
+/**
+ * A client whose request waits for a person is answered before it gives up, and
+ * its next try passes after a yes.
+ */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { DnsService } from "../../../lib/network/dns/mod.ts";
 import { TestGate } from "../../helper/gate.ts";

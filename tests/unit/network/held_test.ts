@@ -1,4 +1,6 @@
-/** A request that waits for a person outlasts every timeout of the network, with or without its whole body. */
+/**
+ * A request that waits for a person outlasts every timeout of the network, with or without its whole body.
+ */
 import { assertEquals } from "@std/assert";
 import { TestNet } from "../../helper/net.ts";
 import { fixedUpstream } from "../../helper/net_client.ts";

@@ -1,4 +1,7 @@
-/** Frames that HTTP/2 forbids (RFC 9113 §6): each ends the connection with its error code, or its stream alone. */
+/**
+ * Frames that HTTP/2 forbids (RFC 9113 §6): each ends the connection with its
+ * error code, or its stream alone.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { MessageFault } from "../../../lib/network/fault.ts";
 import { STREAM_WINDOW } from "../../../lib/network/limit.ts";

@@ -1,6 +1,6 @@
 /**
- * The clouds' own libraries as programs of a VM (docs/design/contracts/09-credentials.md §9, "Clouds"): each finds its identity by
- * the variables that the VM has, and gets a ref in place of a token.
+ * The clouds' own libraries as programs of a VM (docs/design/contracts/09-credentials.md §9, "Clouds"): each
+ * finds its identity by the variables that the VM has, and gets a ref in place of a token.
  */
 import { ManagedIdentityCredential } from "@azure/identity";
 import { assertEquals, assertRejects } from "@std/assert";
@@ -15,7 +15,9 @@ const SERVER = "169.254.169.254";
 const EMAIL = "robot@my-project.iam.gserviceaccount.com";
 const APPLICATION = "99999999-8888-7777-6666-555555555555";
 
-/** The guest's address of the metadata server on a port of loopback: libraries take a port in their variables. */
+/**
+ * The guest's address of the metadata server on a port of loopback: libraries take a port in their variables.
+ */
 function metadataPort(net: TestNet): { authority: string } & AsyncDisposable {
   const server = Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: () => {} }, async (request) => {
     const { pathname, search } = new URL(request.url);

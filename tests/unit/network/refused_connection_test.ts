@@ -1,4 +1,7 @@
-/** A refused connection tells its guest why, whatever was refused, before it ends; an allowed one tells nothing. */
+/**
+ * A refused connection tells its guest why, whatever was refused, before it
+ * ends; an allowed one tells nothing.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { ByteStream } from "../../../lib/network/connection.ts";
 import { ADDRESS, TestNet } from "../../helper/net.ts";

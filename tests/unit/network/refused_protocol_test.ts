@@ -1,4 +1,6 @@
-/** A raw connection that is refused ends in the words of its protocol: its client shows the rule, not a reset. */
+/**
+ * A raw connection that is refused ends in the words of its protocol: its client shows the rule, not a reset.
+ */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { errorPacket } from "../../../lib/network/database/mysql_packet.ts";
 import { runChild } from "../../helper/child.ts";

@@ -1,4 +1,7 @@
-/** Clients that are slow with their TLS handshake and their first request: one thread in many handshakes at once. */
+/**
+ * Clients that are slow with their TLS handshake and their first request: one
+ * thread in many handshakes at once.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { closeQuietly } from "../../../lib/base/wire/mod.ts";
 import { type Ca, openCa } from "../../../lib/network/ca/mod.ts";

@@ -35,7 +35,8 @@ Deno.test("https and http go through CONNECT to the address that policy decided 
     rules: ALLOW,
     connect: (target, signal) => host.connect(target, signal),
   });
-  // The upstream's certificate is of another CA than this guest's net trusts: the check of names is not the proxy's.
+  // The upstream's certificate is of another CA than this guest's net trusts: the
+  // check of names is not the proxy's.
   assertStringIncludes((await tls.curl("https://tls.example/")).stdout, "untrusted authority");
   assertEquals(second.lines, [`CONNECT ${ADDRESS}:443 HTTP/1.1`]);
 });

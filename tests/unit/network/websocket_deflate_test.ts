@@ -86,7 +86,10 @@ Deno.test("an empty message is a block of its own, and the next one can be read"
   deflater.close();
 });
 
-/** A client and a server of `ws`, whose messages come back. @returns texts that the client got, and its extensions */
+/**
+ * A client and a server of `ws`, whose messages come back.
+ * @returns texts that the client got, and its extensions
+ */
 async function echo(client: PerMessageDeflateOptions, server: PerMessageDeflateOptions, texts: string[]) {
   let target = { hostname: "", port: 0 };
   await using net = await TestNet.open({ target: () => target });

@@ -1,4 +1,6 @@
-/** WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked. */
+/**
+ * WebSockets through the proxy: closing, idle time, people who are asked, and credentials that are revoked.
+ */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { BufferBudget } from "../../../lib/network/exchange/body_buffer.ts";
 import { MessageBuffer } from "../../../lib/network/exchange/socket.ts";

@@ -129,7 +129,10 @@ for (const [what, bytes] of INVALID_UTF8) {
   });
 }
 
-/** Patterns that never end in a backtracking engine, with a text of 50,000 characters and the expected decision. */
+/**
+ * Patterns that never end in a backtracking engine, with a text of 50,000
+ * characters and the expected decision.
+ */
 const SLOW_PATTERNS: [pattern: string, text: string, decision: string][] = [
   ["^(a+)+$", "a".repeat(50_000) + "!", "allow"],
   ["^(a|aa)+$", "a".repeat(50_000) + "!", "allow"],

@@ -1,4 +1,7 @@
-/** Spellings of hosts, headers, methods and paths: contexts from outside are read as events, literals are linted. */
+/**
+ * Spellings of hosts, headers, methods and paths: contexts from outside are read
+ * as events, literals are linted.
+ */
 import { assertEquals } from "@std/assert";
 import { normalizeContext } from "../../../lib/event/mod.ts";
 import { completeEvent, lintPolicy, parseRules } from "../../../lib/policy/author/mod.ts";

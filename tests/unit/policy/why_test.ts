@@ -1,4 +1,6 @@
-/** The explanation of a decision: values, near misses and remedies; and what counts when rules fail to decide. */
+/**
+ * The explanation of a decision: values, near misses and remedies; and what counts when rules fail to decide.
+ */
 import { assertEquals } from "@std/assert";
 import { nearMisses, subjectOf, withValuesOf } from "../../../lib/policy/engine/run.ts";
 import { FlatEvent } from "../../../lib/policy/engine/field.ts";

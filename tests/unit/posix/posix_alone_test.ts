@@ -1,6 +1,7 @@
 /**
- * Files by POSIX's calls alone, as macOS has them (ffi/posix), beside Linux's own: the same answers for the same trees. Here they
- * run with Linux's values (tests/helper/linux_posix.ts); macOS's are compared with its headers on a Mac (scripts/verify-mac.sh).
+ * Files by POSIX's calls alone, as macOS has them (ffi/posix), beside Linux's own: the same answers for the
+ * same trees. Here they run with Linux's values (tests/helper/linux_posix.ts); macOS's are compared with its
+ * headers on a Mac (scripts/verify-mac.sh).
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** Programs that sbx runs in a VM for repositories are known by their text, which no client can lend to others. */
+/**
+ * Programs that sbx runs in a VM for repositories are known by their text,
+ * which no client can lend to others.
+ */
 import { assertEquals } from "@std/assert";
 import {
   carriedName,

@@ -1,6 +1,6 @@
 /**
- * Changes within the second in which git wrote its index, which show in the content alone where the size is the same; and
- * programs that read the work at once.
+ * Changes within the second in which git wrote its index, which show in the content alone where the size is
+ * the same; and programs that read the work at once.
  */
 import { assertEquals } from "@std/assert";
 import { pullWork } from "../../../lib/repo/mod.ts";

@@ -131,7 +131,8 @@ Deno.test("states are limited in number, and a guest that lies about one leaves 
     const { code } = await assertRejects(() => new History(guest, world.room).keep("x"), SbxError);
     assertEquals(code, "repo.refused", answer);
   }
-  // A pack that breaks off leaves nothing of it on the disk, and neither does one of a program that was killed.
+  // A pack that breaks off leaves nothing of it on the disk, and neither does
+  // one of a program that was killed.
   const store = `${world.room}/undo/0.git`;
   await sh(store, "mkdir -p incoming/pack; touch incoming/pack/tmp_pack_x");
   const before = await sh(store, "ls objects/pack");

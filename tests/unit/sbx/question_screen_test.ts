@@ -1,4 +1,7 @@
-/** Questions over a program's screen, on a real pseudo-terminal: the key, the answer, and the program's screen again. */
+/**
+ * Questions over a program's screen, on a real pseudo-terminal: the key, the answer,
+ * and the program's screen again.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { runChild } from "../../helper/child.ts";
 import { fromRoot } from "../../helper/repo.ts";
@@ -98,7 +101,8 @@ Deno.test("ctrl-^ opens the questions, and the program has its screen and its ou
   assertEquals(code, 0, new TextDecoder().decode(stderr) + seen);
   const log: string[] = JSON.parse(/LOG (.*)/.exec(seen)![1]);
   assertEquals(log.filter((each) => each !== "size"), ["x", "ask-1=y", "ask-2=s", "\x1e", "q"]);
-  // The screen of the program is left and entered again, with its modes; then its output, and a size to redraw.
+  // The screen of the program is left and entered again, with its modes; then
+  // its output, and a size to redraw.
   const opened = seen.indexOf("ask-1");
   assert(seen.lastIndexOf("\x1b[?1049l\x1b[?2004l\x1b[m\x1b[?1049h", opened) > 0, JSON.stringify(seen));
   // Whatever the program left: hidden characters, drawings, margins, a VT52, an open sequence.

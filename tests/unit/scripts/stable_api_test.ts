@@ -1,4 +1,7 @@
-/** The stable API only grows: its committed form against this checkout, and every kind of change that would break a client. */
+/**
+ * The stable API only grows: its committed form against this checkout, and every kind of
+ * change that would break a client.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { openApi } from "../../../cmd/service/app.ts";
 import { breakingChanges, STABLE_FILE, stableDocument } from "../../../scripts/stable_api.ts";

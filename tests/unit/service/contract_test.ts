@@ -1,4 +1,6 @@
-/** Contract of a session: made from profile, corp and settings, kept beside its VM, changed while that runs. */
+/**
+ * Contract of a session: made from profile, corp and settings, kept beside its VM, changed while that runs.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

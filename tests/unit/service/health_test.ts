@@ -50,7 +50,8 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
       } as unknown as Parameters<typeof healthProbes>[0],
       `${dir}/gone.ts`,
     );
-    // What a probe imports at its first run may take longer than a probe may: that is no issue of these sources.
+    // What a probe imports at its first run may take longer than a probe may:
+    // that is no issue of these sources.
     const issues = await runAlive(probes, 60_000);
     assertEquals(issues.length, 4, issues.join("\n"));
     assertMatch(issues[0], /gone\.ts, is gone/);

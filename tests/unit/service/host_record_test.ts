@@ -166,7 +166,8 @@ Deno.test("a snapshot of a stopped VM and its restore are on its record, with wh
       ["export", 4],
       ["import", 4],
     ]);
-    // The hash of all that the snapshot is made of: its manifest below the first line, which has the hash of each file.
+    // The hash of all that the snapshot is made of: its manifest below the first line,
+    // which has the hash of each file.
     const manifest = await Deno.readTextFile(join(vm.paths.snapshots, `${made.id}.manifest`));
     const body = manifest.slice(manifest.indexOf("\n") + 1);
     assertStringIncludes(body, blake3(new TextEncoder().encode("text")));

@@ -1,4 +1,6 @@
-/** A running VM keeps the rules that it was booted with: everyone who asks for rules is told which those are. */
+/**
+ * A running VM keeps the rules that it was booted with: everyone who asks for rules is told which those are.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";

@@ -1,4 +1,7 @@
-/** Project files as the service reads them, for every client (docs/design/contracts/04-profiles.md §4, "Project files"). */
+/**
+ * Project files as the service reads them, for every client
+ * (docs/design/contracts/04-profiles.md §4, "Project files").
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -1,4 +1,7 @@
-/** Sessions are announced in the register before their ledger exists, and leave a tombstone when their record goes. */
+/**
+ * Sessions are announced in the register before their ledger exists, and leave a
+ * tombstone when their record goes.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

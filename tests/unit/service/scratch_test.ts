@@ -5,7 +5,9 @@ import { vmPaths } from "../../../lib/session/mod.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 const GIB = 1024 ** 3;
-/** ext4's superblock, and the places in it of its magic number and of the features that any kernel may ignore. */
+/**
+ * ext4's superblock, and the places in it of its magic number and of the features that any kernel may ignore.
+ */
 const SUPERBLOCK_AT = 1024, MAGIC_AT = 0x38, FEATURES_AT = 0x5c;
 const MAGIC = 0xef53, HAS_JOURNAL = 0x4;
 

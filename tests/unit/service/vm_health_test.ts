@@ -1,4 +1,6 @@
-/** What `sbx status` says of VMs with a machine: an image that is old or withdrawn, and a gap in the record. */
+/**
+ * What `sbx status` says of VMs with a machine: an image that is old or withdrawn, and a gap in the record.
+ */
 import { assertEquals, assertMatch } from "@std/assert";
 import { dirname } from "node:path";
 import type { Home } from "../../../lib/base/home/mod.ts";

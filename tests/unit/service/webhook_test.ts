@@ -1,6 +1,6 @@
 /**
- * The webhook of findings: Slack's and Teams' forms by their publishers' own types and parser and by their published
- * limits, and delivery to a real receiver.
+ * The webhook of findings: Slack's and Teams' forms by their publishers' own types and parser and by their
+ * published limits, and delivery to a real receiver.
  */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import type { KnownBlock } from "@slack/types";
@@ -63,7 +63,10 @@ for (const [form, make] of Object.entries({ slack: slackOf, teams: teamsOf })) {
   });
 }
 
-/** Everything that Microsoft's own renderer of cards finds wrong with one for a client of version 1.4, as Teams is. */
+/**
+ * Everything that Microsoft's own renderer of cards finds wrong with one for a
+ * client of version 1.4, as Teams is.
+ */
 function cardProblems(card: unknown): string[] {
   const context = new cards.SerializationContext(cards.Versions.v1_4);
   const parsed = new cards.AdaptiveCard();

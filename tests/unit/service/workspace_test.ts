@@ -85,7 +85,10 @@ Deno.test("pipes, folders and missing files are errors that say what they are, a
     assertEquals(await code(() => workspace.write("", text("x"))), "file.invalid");
   }));
 
-/** A workspace of which a program removes the folder `sub` as soon as a write has opened it for the `turn`th time. */
+/**
+ * A workspace of which a program removes the folder `sub` as soon as a write has
+ * opened it for the `turn`th time.
+ */
 function withRemovals(dir: string, turn: number): Files {
   let opened = 0;
   return new Files(dir, {

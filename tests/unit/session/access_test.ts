@@ -1,4 +1,7 @@
-/** `request_access`: a person is asked, and exactly what the question showed is allowed for the time of the answer. */
+/**
+ * `request_access`: a person is asked, and exactly what the question showed is
+ * allowed for the time of the answer.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { LocalServer } from "../../../lib/mcp/endpoint/mod.ts";

@@ -1,4 +1,6 @@
-/** Answers to findings: the network is held back at once, once, over restarts, and until a person lifts it. */
+/**
+ * Answers to findings: the network is held back at once, once, over restarts, and until a person lifts it.
+ */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

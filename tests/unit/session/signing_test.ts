@@ -1,4 +1,7 @@
-/** git signs with keys of the host: the real git, the guest's program, the endpoint, the gate, the store, and who verifies. */
+/**
+ * git signs with keys of the host: the real git, the guest's program, the endpoint, the
+ * gate, the store, and who verifies.
+ */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { CredentialBroker, CredentialStore, type NewCredential } from "../../../lib/credential/mod.ts";

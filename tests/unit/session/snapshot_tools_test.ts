@@ -1,4 +1,6 @@
-/** Snapshots as a guest may use them: its own workspace, in number and rate, without pushing out the host's. */
+/**
+ * Snapshots as a guest may use them: its own workspace, in number and rate, without pushing out the host's.
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { snapshotTools } from "../../../lib/session/snapshot_tools.ts";

@@ -1,4 +1,7 @@
-/** Conversations that outlive a VM: kept as they came, for one agent and folder, and unpacked without anything else of them. */
+/**
+ * Conversations that outlive a VM: kept as they came, for one agent and folder, and unpacked
+ * without anything else of them.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

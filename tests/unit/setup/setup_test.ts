@@ -1,4 +1,7 @@
-/** The setup of a person for an agent, from real folders: what goes, what stays, what is asked about, and what a VM gets. */
+/**
+ * The setup of a person for an agent, from real folders: what goes, what stays, what is
+ * asked about, and what a VM gets.
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { dirname, join } from "node:path";
 import { SbxError } from "../../../lib/base/error/mod.ts";

@@ -14,7 +14,10 @@ export interface Entry {
 /** Entries in the list. */
 const FOUND_MAX = 30;
 
-/** Rank of a match: the word starts the entry, starts one of its words, is inside, or has its letters in order. */
+/**
+ * Rank of a match: the word starts the entry, starts one of its words, is
+ * inside, or has its letters in order.
+ */
 function meets(label: string, words: string, wanted: string): number {
   if (label.startsWith(wanted)) return 4;
   const all = `${label} ${words}`;

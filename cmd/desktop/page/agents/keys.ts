@@ -4,7 +4,10 @@ import type { Agent, CredentialView } from "../../api/routes.ts";
 /** Stands for an agent without a provider, which needs no key. */
 export const NO_KEY = "none";
 
-/** Usable credentials of the agent's provider, the last one added first; one that needs none has {@linkcode NO_KEY}. */
+/**
+ * Usable credentials of the agent's provider, the last one added first; one that
+ * needs none has {@linkcode NO_KEY}.
+ */
 export function keysFor(
   { provider, reads }: Pick<Agent, "provider" | "reads">,
   credentials: CredentialView[],

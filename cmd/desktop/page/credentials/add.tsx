@@ -119,8 +119,8 @@ type Field = "secret" | "label" | "host";
 type Problems = Partial<Record<Field | "form", string>>;
 
 /**
- * The key of a provider. Its secret is read from the field once, when it is sent, and the field is emptied before
- * the answer comes: it is in no signal, no attribute and no address.
+ * The key of a provider. Its secret is read from the field once, when it is sent, and the field is emptied
+ * before the answer comes: it is in no signal, no attribute and no address.
  */
 function KeyForm({ provider, onAdded, onClose }: Omit<Props, "provider"> & { provider: Provider }) {
   const secret = useRef<HTMLInputElement>(null);

@@ -10,7 +10,10 @@ export type Draft =
 const [ID_MIN, ID_MAX] = [3, 128];
 const NO_TITLE = "my-detection";
 
-/** Reads a detection; the service checks it. @throws {SyntaxError} text that begins as JSON and is not JSON */
+/**
+ * Reads a detection; the service checks it.
+ * @throws {SyntaxError} text that begins as JSON and is not JSON
+ */
 export function draftOf(source: string): Draft {
   if (!/^\s*[{[]/.test(source)) {
     const id = idOf(source);

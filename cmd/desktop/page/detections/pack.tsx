@@ -15,7 +15,10 @@ interface Props {
   onChanged: () => Promise<unknown>;
 }
 
-/** A pack with its rules. Rules have a switch, except the organization's; a pack added at run time can be removed. */
+/**
+ * A pack with its rules. Rules have a switch, except the organization's; a pack
+ * added at run time can be removed.
+ */
 export function PackView({ pack, isOpen, onChanged }: Props) {
   const words = text.detections;
   const { id, scope, rules, matches, overlay } = pack;

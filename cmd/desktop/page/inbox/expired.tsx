@@ -1,4 +1,7 @@
-/** Asks that are over since the page was opened, and rules by which people allowed for good: nothing passes without a trace. */
+/**
+ * Asks that are over since the page was opened, and rules by which people allowed for good:
+ * nothing passes without a trace.
+ */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type AskInForce, type AskView, type RuleChangeView } from "../../api/routes.ts";
@@ -128,7 +131,10 @@ function nameOf({ session_id }: AskView): string {
   return vmNames.value.get(session_id) ?? session_id;
 }
 
-/** True for a change by which fewer events wait for an answer: a rule that allows, or one that asks about fewer. */
+/**
+ * True for a change by which fewer events wait for an answer: a rule that
+ * allows, or one that asks about fewer.
+ */
 function asksLess({ before, after }: RuleChangeView): boolean {
   if (before === undefined) return after?.action === "allow";
   return before.action === "ask" && (after?.action === "allow" || after?.match !== before.match);

@@ -27,7 +27,9 @@ function coversOf(ask: AskView, reach: Reach): string | undefined {
   }[reach];
 }
 
-/** Choices of reach and time, and the two answers. Without further choices only the waiting event is answered. */
+/**
+ * Choices of reach and time, and the two answers. Without further choices only the waiting event is answered.
+ */
 export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given: Given) => void }) {
   const reach = useSignal<Reach>("this");
   const time = useSignal<Time>("minutes");

@@ -1,4 +1,7 @@
-/** The word diff of a held-back tool, trusted only where it is true: a server can write the diff's own marks into its texts. */
+/**
+ * The word diff of a held-back tool, trusted only where it is true: a server can write the
+ * diff's own marks into its texts.
+ */
 import type { McpChange } from "../../../../lib/client/api/schema.ts";
 
 export interface Part {
@@ -10,8 +13,8 @@ export interface Part {
 const MARKED = /(\[-[^]*?-\]|\{\+[^]*?\+\})/;
 
 /**
- * Parts of one field's diff. Marks that a server forged make other texts than those before and after; then the
- * whole field counts as replaced.
+ * Parts of one field's diff. Marks that a server forged make other texts than those before and after; then
+ * the whole field counts as replaced.
  */
 export function partsOf(change: McpChange, { field, text }: McpChange["diff"][number]): Part[] {
   const [before, after] = [change.before, change.after].map((each) => textOf(each, field));

@@ -20,7 +20,9 @@ interface Props {
 const ALL_KINDS = Object.keys(KINDS) as Kind[];
 const FIRST = "http";
 
-/** A match expression as a sentence of chips; one that is more than a sentence is said to be, and stays text. */
+/**
+ * A match expression as a sentence of chips; one that is more than a sentence is said to be, and stays text.
+ */
 export function SentenceBuilder({ match, onChange }: Props) {
   const words = text.rules.sentence;
   const conditions = conditionsOf(match);

@@ -24,7 +24,9 @@ interface Props {
   replaces?: boolean;
   /** session that the rule is tried on at once */
   session?: string;
-  /** gets the rule that another author has saved meanwhile, once a person wants it instead of the own draft */
+  /**
+   * gets the rule that another author has saved meanwhile, once a person wants it instead of the own draft
+   */
   onNewer?: (rule: RuleView) => void;
   onSaved: () => void;
   onClose: () => void;
@@ -433,7 +435,10 @@ const SAMPLES: Record<string, Record<string, unknown>> = {
 
 const TYPES = Object.keys(SAMPLES);
 
-/** Asks the rules about one event, which happens nowhere. @param read a rule that is not saved, to decide too */
+/**
+ * Asks the rules about one event, which happens nowhere.
+ * @param read a rule that is not saved, to decide too
+ */
 export function Simulator({ profile, read }: { profile: string; read?: () => RuleDraft }) {
   const event = useSignal(sampleOf(TYPES[0]));
   const answer = useSignal<string[]>([]);

@@ -1,4 +1,6 @@
-/** Match expressions as sentences, both ways: conditions on fields that all have to hold. Others stay text. */
+/**
+ * Match expressions as sentences, both ways: conditions on fields that all have to hold. Others stay text.
+ */
 
 export const OPERATORS = ["is", "isNot", "in", "domain", "starts", "ends", "contains"] as const;
 export type Operator = typeof OPERATORS[number];

@@ -57,8 +57,8 @@ const THEME = EditorView.theme({
 });
 
 /**
- * Opens an editor in `host`. It lives in a shadow root: there, its styles are constructed sheets, and the page's policy
- * needs no exception for style elements.
+ * Opens an editor in `host`. It lives in a shadow root: there, its styles are constructed sheets, and the
+ * page's policy needs no exception for style elements.
  */
 export function openEditor(host: HTMLElement, { value, label, isReadOnly, onChange }: Options): CodeEditor {
   const root = host.shadowRoot ?? host.attachShadow({ mode: "open" });

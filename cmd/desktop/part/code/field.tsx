@@ -42,7 +42,8 @@ export function CodeField({ label, value, isReadOnly, marks, onChange }: Props) 
     };
   }, []);
   useEffect(() => editor.current?.mark(marks), [marks, state.value]);
-  // A text from elsewhere, such as a sentence, replaces the one here, before the next key, which would be lost.
+  // A text from elsewhere, such as a sentence, replaces the one here, before the
+  // next key, which would be lost.
   useLayoutEffect(() => {
     if (written.current === value) return;
     written.current = value;

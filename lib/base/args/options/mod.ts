@@ -36,9 +36,9 @@ export function readOptions(invocation: Invocation, argv: readonly string[]): Pa
 }
 
 /**
- * Writes every option as `--name=value`, the one form that `parseArgs` reads without guessing: it would take a word
- * `true` behind a switch as its value, read `-eNAME=VALUE` as `-e VALUE`, `-abc` as three options, and `--no-json=x` as
- * `--json`.
+ * Writes every option as `--name=value`, the one form that `parseArgs` reads without guessing: it would take
+ * a word `true` behind a switch as its value, read `-eNAME=VALUE` as `-e VALUE`, `-abc` as three options,
+ * and `--no-json=x` as `--json`.
  */
 function assignValues(invocation: Invocation, options: readonly Option[], argv: readonly string[]): string[] {
   const byFlag = new Map(options.flatMap((option) => flagsOf(option).map((flag) => [flag, option] as const)));

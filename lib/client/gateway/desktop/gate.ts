@@ -42,7 +42,9 @@ export class DesktopGate {
     return origin !== null && origin.startsWith("http://") && this.isHost(origin.slice("http://".length));
   }
 
-  /** Answers a request to {@linkcode DESKTOP_PATH} that needs no token: the page's files, signing in and out. */
+  /**
+   * Answers a request to {@linkcode DESKTOP_PATH} that needs no token: the page's files, signing in and out.
+   */
   async answer(request: Request, path: string): Promise<Response> {
     if (path === DESKTOP_SESSION && request.method === "POST") return await this.#signIn(request);
     if (path === DESKTOP_SESSION && request.method === "DELETE") return await this.#signOut(request);
@@ -194,9 +196,9 @@ interface SessionSecrets {
 }
 
 /**
- * Sessions end with the gateway: a program that gets its port afterwards also gets what browsers send there, and none of
- * that may open the next gateway. A session has two secrets: browsers send a cookie to every port of a host, also to one
- * that leads into a VM. The key stays with the page's origin, which includes the port.
+ * Sessions end with the gateway: a program that gets its port afterwards also gets what browsers send there,
+ * and none of that may open the next gateway. A session has two secrets: browsers send a cookie to every port
+ * of a host, also to one that leads into a VM. The key stays with the page's origin, which includes the port.
  */
 export class Sessions {
   readonly #now: () => number;

@@ -13,8 +13,8 @@ const TYPES: Record<string, string> = {
 };
 
 /**
- * No inline script or style, nothing of another origin, no frame around the page, and no HTML from strings: scripts can
- * neither be made from text nor text be parsed as HTML.
+ * No inline script or style, nothing of another origin, no frame around the page, and no HTML from strings:
+ * scripts can neither be made from text nor text be parsed as HTML.
  */
 const POLICY = [
   "default-src 'none'",
@@ -123,9 +123,9 @@ const PROOF = "sbx-desktop-proof-v1";
 const CHALLENGE = /^[A-Za-z0-9+/]{43}=$/;
 
 /**
- * A name and a key that no other run has. The name is the page's host: browsers keep cookies, storage, cached files and
- * service workers by origin, so a program that gets the port of a gateway that has ended can prepare nothing for the next
- * one. The key proves this run to a page before it sends a secret.
+ * A name and a key that no other run has. The name is the page's host: browsers keep cookies, storage, cached
+ * files and service workers by origin, so a program that gets the port of a gateway that has ended can
+ * prepare nothing for the next one. The key proves this run to a page before it sends a secret.
  */
 export class GatewayRun {
   readonly #privateKey: CryptoKey;

@@ -1,4 +1,7 @@
-/** Matches events with plans of Sigma rules (docs/design/contracts/06-detection.md §6), without zod and parser. */
+/**
+ * Matches events with plans of Sigma rules
+ * (docs/design/contracts/06-detection.md §6), without zod and parser.
+ */
 import type { Event } from "../../../event/mod.ts";
 import type { Matchable } from "../../match/index_node.ts";
 import type { PlanRule, SigmaPlan } from "../plan.ts";

@@ -1,6 +1,6 @@
 /**
- * Folds case. Each part of a text folds as it does alone, so that a folded text has the folded literals that the text
- * has: a final sigma would be another letter.
+ * Folds case. Each part of a text folds as it does alone, so that a folded text has the folded literals that
+ * the text has: a final sigma would be another letter.
  */
 export function fold(text: string): string {
   return text.toLowerCase().replaceAll("ς", "σ");

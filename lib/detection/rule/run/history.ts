@@ -1,4 +1,7 @@
-/** Correlations over the events of a session, in bounded memory; the same events in the same order find the same. */
+/**
+ * Correlations over the events of a session, in bounded memory; the same events
+ * in the same order find the same.
+ */
 import type { CountCondition, PlanCorrelation } from "../plan.ts";
 import { type Tally, tallyOf } from "./tally.ts";
 
@@ -7,7 +10,10 @@ import { type Tally, tallyOf } from "./tally.ts";
 /** Most groups of one correlation, and most entries of all its groups. */
 const GROUPS_MAX = 10_000;
 const ENTRIES_MAX = 100_000;
-/** Most groups and entries of all correlations together, of which each has an equal share, and the smallest share. */
+/**
+ * Most groups and entries of all correlations together, of which each has an equal
+ * share, and the smallest share.
+ */
 const ALL_GROUPS_MAX = 200_000;
 const ALL_ENTRIES_MAX = 2_000_000;
 const SHARE_MIN = 100;
@@ -28,7 +34,9 @@ export interface Occurrence {
 interface Group {
   /** of counting correlations */
   tally?: Tally;
-  /** of temporal ones: time of the last match, by place of the rule; ordered: when the chain up to it began */
+  /**
+   * of temporal ones: time of the last match, by place of the rule; ordered: when the chain up to it began
+   */
   last: (number | undefined)[];
   firedAt?: number;
 }
@@ -57,7 +65,10 @@ export class History {
     return this.#places.has(rule_id);
   }
 
-  /** Adds a match. @returns true if the correlation matches with it, at most once in its time for each group */
+  /**
+   * Adds a match.
+   * @returns true if the correlation matches with it, at most once in its time for each group
+   */
   add(occurrence: Occurrence): boolean {
     const { timespan_ms, count } = this.correlation;
     const group = this.#groupOf(occurrence.group);
@@ -112,7 +123,9 @@ export class History {
     return count;
   }
 
-  /** Length of the longest chain, in the order of the rules and within the time, that ends with this match. */
+  /**
+   * Length of the longest chain, in the order of the rules and within the time, that ends with this match.
+   */
   #inOrder({ last }: Group, { rule_id, time }: Occurrence, from: number): number {
     let length = 0;
     // From the end: one event is only one link.

@@ -29,7 +29,10 @@ export class TextIndex<R> {
   }
 }
 
-/** Chooses for each rule the requirement whose literals fewest rules share; on a tie, the one with longer literals. */
+/**
+ * Chooses for each rule the requirement whose literals fewest rules share; on a
+ * tie, the one with longer literals.
+ */
 export function choose<R>(
   rules: readonly { rule: R; requirements: readonly Requirement[] }[],
 ): { rule: R; requirement?: Requirement }[] {

@@ -94,8 +94,8 @@ function longest(texts: readonly string[]): string {
 const CASE_OTHERS = "sS";
 
 /**
- * Literals contained in every match of a regular expression, found by a simple scan: only plain characters of ASCII
- * outside groups and classes count.
+ * Literals contained in every match of a regular expression, found by a simple scan: only plain characters of
+ * ASCII outside groups and classes count.
  */
 export function regexLiterals(pattern: string, ignoresCase = false): string[] {
   if (/\(\?[a-zA-Z]*[ixU]|\\[QpPx0-9]/.test(pattern)) return [];

@@ -10,7 +10,9 @@ export interface Texts {
 }
 
 const NONE: readonly string[] = [];
-/** Most texts of a list or of an event that keywords look through (docs/design/contracts/14-limits.md §14). */
+/**
+ * Most texts of a list or of an event that keywords look through (docs/design/contracts/14-limits.md §14).
+ */
 const TEXTS_MAX = 4096;
 const DEPTH_MAX = 8;
 

@@ -1,4 +1,6 @@
-/** The counts of a correlation in one group: matches, values, or the sum of values, of a time that moves on. */
+/**
+ * The counts of a correlation in one group: matches, values, or the sum of values, of a time that moves on.
+ */
 import { COUNT_MAX, type PlanCorrelation } from "../plan.ts";
 import { copyOf } from "./copy.ts";
 
@@ -84,7 +86,8 @@ class SumTally implements Tally {
     let expired = 0;
     while (expired < amounts.length && amounts[expired].time <= from) this.#sum -= amounts[expired++].amount;
     if (expired > 0) amounts.splice(0, expired);
-    // Many small amounts must not push out each other: the oldest two become one that is as old as the younger.
+    // Many small amounts must not push out each other: the oldest two become one
+    // that is as old as the younger.
     if (amounts.length > COUNT_MAX) {
       amounts[1].amount += amounts[0].amount;
       amounts.shift();

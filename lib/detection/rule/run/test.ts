@@ -110,7 +110,9 @@ function textCheck(test: PlanTest, texts: Texts): Check {
   return () => anyText(texts.folded, passes);
 }
 
-/** The commonest tests by far, each in one function: closures of a rule are rarely in the processor's caches. */
+/**
+ * The commonest tests by far, each in one function: closures of a rule are rarely in the processor's caches.
+ */
 const FOLDED: Record<TextPosition, (texts: Texts, part: string) => Check> = {
   is: (texts, part) => () => {
     const { folded } = texts;
@@ -195,8 +197,8 @@ function numberTest({ op, n }: Extract<PlanTest, { t: "number" }>): (value: stri
 }
 
 /**
- * Matches a text with `*` and `?`. Each piece between two `*` is found as far left as possible, so that nothing is
- * tried twice.
+ * Matches a text with `*` and `?`. Each piece between two `*` is found as far left as possible,
+ * so that nothing is tried twice.
  */
 function globMatches(parts: readonly GlobPart[], text: string): boolean {
   const pieces: (string | 1)[][] = [[]];

@@ -18,9 +18,9 @@ const FILE_MAX = 4 * 1024 * 1024;
 const KNOWN_MAX = 256;
 
 /**
- * The folder of a container in a cgroup's path, as engines name it with systemd and without: a full id, which is 25
- * characters for a step of BuildKit. The first one counts, which is the outermost: a container can make cgroups of any
- * name below its own.
+ * The folder of a container in a cgroup's path, as engines name it with systemd and without: a full id, which
+ * is 25 characters for a step of BuildKit. The first one counts, which is the outermost: a container can make
+ * cgroups of any name below its own.
  */
 const FOLDER =
   /\/(docker\/buildkit\/|docker\/|docker-|libpod-|cri-containerd-|nerdctl-|k8s\.io\/|default\/)([0-9a-f]{64}|[0-9a-z]{25})(?:\.scope)?(?=\/|$)/;
@@ -42,7 +42,9 @@ const ENGINES = {
 
 type Engine = NonNullable<typeof ENGINES[keyof typeof ENGINES]>;
 
-/** Engine and id of the outermost container that a cgroup is in; `undefined` for one outside of containers. */
+/**
+ * Engine and id of the outermost container that a cgroup is in; `undefined` for one outside of containers.
+ */
 export function containerIn(cgroup: string): { engine?: Engine; id: string } | undefined {
   const [, folder, id] = FOLDER.exec(cgroup) ?? [];
   return id === undefined ? undefined : { engine: ENGINES[folder as keyof typeof ENGINES], id };

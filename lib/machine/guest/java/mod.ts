@@ -1,4 +1,7 @@
-/** Java's stores of trusted certificates, `cacerts`: where they are, and a store with one more. Guest programs bundle this folder. */
+/**
+ * Java's stores of trusted certificates, `cacerts`: where they are, and a store with one more.
+ * Guest programs bundle this folder.
+ */
 
 /** Stores of distributions, which their JDKs link to. */
 const SHARED = [
@@ -6,7 +9,9 @@ const SHARED = [
   "/etc/pki/ca-trust/extracted/java/cacerts",
   "/etc/pki/java/cacerts",
 ];
-/** Folders with a JDK each, in Debian, Fedora and Arch, in the official images, and in installations by hand. */
+/**
+ * Folders with a JDK each, in Debian, Fedora and Arch, in the official images, and in installations by hand.
+ */
 const HOMES = ["/usr/lib/jvm", "/usr/java", "/opt/java", "/opt", "/usr/local"];
 /** Of a JDK, and of one before Java 9. */
 const STORES = ["lib/security/cacerts", "jre/lib/security/cacerts"];
@@ -35,8 +40,9 @@ export function storePaths(list: (folder: string) => string[], home?: string): s
 }
 
 /**
- * A store that trusts one more certificate, in the format that it has: JKS, or PKCS#12 without a password, as JDKs have had since
- * Java 18. `undefined` for a store that has the certificate, and for one that is protected by a password of its own.
+ * A store that trusts one more certificate, in the format that it has: JKS, or PKCS#12 without a password, as
+ * JDKs have had since Java 18. `undefined` for a store that has the certificate, and for one that is
+ * protected by a password of its own.
  */
 export async function withTrusted(store: Uint8Array, pem: string): Promise<Uint8Array | undefined> {
   const certificate = derOf(pem);

@@ -22,7 +22,9 @@ interface Message {
   error?: { message: string };
 }
 
-/** One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002). */
+/**
+ * One MCP connection of a guest program to the host (docs/design/contracts/07-guest-wire.md §7, port 5002).
+ */
 export class McpClient implements Disposable {
   readonly #channel: FrameChannel;
   #id = 0;

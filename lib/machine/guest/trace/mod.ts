@@ -1,7 +1,7 @@
 /**
- * The kernel's trace of programs, which init prepares and sbx-activity reads. It is an instance of its own: init
- * makes it before the first program (lib/publish/image/init.ts), and the agent switches it on when the guest is ready.
- * Guest programs bundle this folder.
+ * The kernel's trace of programs, which init prepares and sbx-activity reads. It is an instance of its own:
+ * init makes it before the first program (lib/publish/image/init.ts), and the agent switches it on when the
+ * guest is ready. Guest programs bundle this folder.
  */
 
 export const TRACING = "/sys/kernel/tracing";
@@ -25,7 +25,10 @@ export const PROBES = [
   "p:sbx/end do_exit code=$arg1:s64",
 ];
 
-/** Probes of the user that a process acts as; the second one is for kernels without the names of their own fields. */
+/**
+ * Probes of the user that a process acts as; the second one is for kernels without
+ * the names of their own fields.
+ */
 export const OWNER_PROBES = ["new->euid.val", "+20($arg1)"].map((uid) =>
   `p:sbx/owner commit_creds uid=${uid}:u32`
 );

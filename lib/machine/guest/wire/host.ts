@@ -6,7 +6,10 @@ import { HOST_CID } from "./messages.ts";
  */
 const WRITE_MAX = 16 * 1024;
 
-/** Connects a guest program to a vsock port of the host. A write takes 16 KiB at most: callers write with `writeAll`. */
+/**
+ * Connects a guest program to a vsock port of the host. A write takes 16 KiB at most:
+ * callers write with `writeAll`.
+ */
 export async function connectHost(port: number): Promise<Deno.Conn> {
   const conn = await Deno.connect({ transport: "vsock", cid: HOST_CID, port });
   const write = conn.write.bind(conn);

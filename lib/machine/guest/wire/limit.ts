@@ -32,7 +32,9 @@ export const ACTIVITY_LIMITS = {
   characters: 4096,
 } as const;
 
-/** Id, name and image of a container (docs/design/contracts/07-guest-wire.md §7): the host takes no others. */
+/**
+ * Id, name and image of a container (docs/design/contracts/07-guest-wire.md §7): the host takes no others.
+ */
 export const CONTAINER_ID = /^[0-9a-z]{12,64}$/;
 export const CONTAINER_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 export const IMAGE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,511}$/;
@@ -45,7 +47,10 @@ export const TCP_FRAME_LIMIT = 4096;
 export const DNS_FRAME_LIMIT = 96 * 1024;
 /** Most `bytes` of a frame on the activity port: a program's arguments. */
 export const ACTIVITY_FRAME_LIMIT = 64 * 1024;
-/** Most `bytes` of a guest's frame on the MCP port, and of the host's: results of tools are long, screenshots above all. */
+/**
+ * Most `bytes` of a guest's frame on the MCP port, and of the host's: results of tools
+ * are long, screenshots above all.
+ */
 export const MCP_FRAME_LIMIT = 1024 * 1024;
 export const MCP_RESULT_FRAME_LIMIT = 4 * 1024 * 1024 + 64 * 1024;
 

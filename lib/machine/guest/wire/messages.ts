@@ -38,7 +38,10 @@ export const GO_ON = "sbx: go on";
 /** CID of the host in the guest. */
 export const HOST_CID = 2;
 
-/** Control port, host to guest. Ids are secrets of host and agent: no other program of the guest may guess one. */
+/**
+ * Control port, host to guest. Ids are secrets of host and agent: no other
+ * program of the guest may guess one.
+ */
 export type HostMessage =
   | {
     t: "BootConfig";
@@ -97,8 +100,8 @@ export type HostMessage =
   /** A machine that waits for its VM rehearses a boot, programs and a terminal. */
   | { t: "Rehearse" }
   /**
-   * Stop all programs, then eject the vsock: the machine is written down. They go on at {@linkcode GO_ON} on the console, or at
-   * the next `BootConfig`.
+   * Stop all programs, then eject the vsock: the machine is written down. They go on at {@linkcode GO_ON} on
+   * the console, or at the next `BootConfig`.
    */
   | { t: "Detach" }
   /** Write everything out and power off. */
@@ -121,8 +124,8 @@ export type ActivityOrder =
    */
   | { t: "Hold"; exec: boolean; read: boolean | FileProbe[]; write: boolean | FileProbe[] }
   /**
-   * Of a `Permission`. With `always` the same file under the same path is allowed until the next `Hold`; `text` is for the
-   * user of a program that may not run, or may not open a file.
+   * Of a `Permission`. With `always` the same file under the same path is allowed until the next `Hold`;
+   * `text` is for the user of a program that may not run, or may not open a file.
    */
   | { t: "Answer"; id: number; allow: boolean; always?: boolean; text?: string };
 
@@ -134,7 +137,10 @@ export type ExecInput = { stream: "stdin"; data: string } | { stream: "stdin"; e
  * (docs/guides/ports.md).
  */
 export const PORT_PROGRAM = "sbx-port";
-/** Program of the agent that reads and writes files of the guest: `stat`, `read`, `list`, `write`, `folder` or `link`, a path. */
+/**
+ * Program of the agent that reads and writes files of the guest: `stat`, `read`, `list`,
+ * `write`, `folder` or `link`, a path.
+ */
 export const FILE_PROGRAM = "sbx-file";
 
 /**

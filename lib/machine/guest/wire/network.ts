@@ -16,7 +16,10 @@ export const GUEST_NETWORK = {
 
 /** Where a guest has the programs of sbx (lib/publish/image/layer.ts). */
 export const LAYER_PATH = "/usr/lib/sbx";
-/** Where it has the ones for people, and their names: they run as root, and no program of an image takes their place. */
+/**
+ * Where it has the ones for people, and their names: they run as root, and no program
+ * of an image takes their place.
+ */
 export const COMMANDS_PATH = `${LAYER_PATH}/commands`;
 export const COMMANDS: readonly string[] = [
   "sbx-ask",
@@ -32,8 +35,8 @@ export const COMMANDS: readonly string[] = [
 /** Path of the host's CA certificate in the guest, which signs for inspected connections. */
 export const CA_PATH = "/etc/sbx/ca.pem";
 /**
- * Bundles of certificates that programs read, where an image has them; often links to one another: Debian's, Alpine's, Fedora's,
- * SUSE's and Arch's.
+ * Bundles of certificates that programs read, where an image has them; often links to one another: Debian's,
+ * Alpine's, Fedora's, SUSE's and Arch's.
  */
 export const TRUST_BUNDLES: readonly string[] = [
   "/etc/ssl/certs/ca-certificates.crt",
@@ -55,16 +58,22 @@ export const TRUST_VARIABLES = [
   "DENO_CERT",
 ] as const;
 
-/** OCI runtimes that put the CA into a container, in front of the ones with the same names (lib/publish/image/docker.ts). */
+/**
+ * OCI runtimes that put the CA into a container, in front of the ones with the same names
+ * (lib/publish/image/docker.ts).
+ */
 export const RUNTIMES_PATH = `${LAYER_PATH}/runtimes`;
 /**
- * Files of the guest in a container: its bundle, and apt's configuration that names it, for an image without a bundle. A container's
- * /dev is a file system of its own, so that the mounts leave no file behind in its layer.
+ * Files of the guest in a container: its bundle, and apt's configuration that names it, for an
+ * image without a bundle. A container's /dev is a file system of its own, so that the mounts
+ * leave no file behind in its layer.
  */
 export const CONTAINER_FILES = { bundle: "/dev/sbx-ca.crt", apt: "/dev/sbx-apt.conf" } as const;
 /** Where the guest has apt's configuration for containers. */
 export const CONTAINER_APT_PATH = `${LAYER_PATH}/container-apt.conf`;
-/** Variables of containers: the guest's, and the one of Alpine's apk, which an image without a bundle needs. */
+/**
+ * Variables of containers: the guest's, and the one of Alpine's apk, which an image without a bundle needs.
+ */
 export const CONTAINER_VARIABLES: readonly [name: string, value: string][] = [
   ...[...TRUST_VARIABLES, "SSL_CA_CERT_FILE"].map((name): [string, string] => [name, CONTAINER_FILES.bundle]),
   ["APT_CONFIG", CONTAINER_FILES.apt],

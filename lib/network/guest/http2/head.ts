@@ -23,8 +23,8 @@ export interface StreamHead {
 }
 
 /**
- * Reads a request's head as strictly as one of HTTP/1.1, to which it may be translated: no value can become two fields, and
- * no length or host can be read in two ways.
+ * Reads a request's head as strictly as one of HTTP/1.1, to which it may be translated: no value can become
+ * two fields, and no length or host can be read in two ways.
  *
  * @param scheme that of the connection
  * @throws {MessageFault}
@@ -64,7 +64,10 @@ export function readStreamHead(fields: readonly Header[], scheme: string): Strea
   };
 }
 
-/** Fields of the handshake that HTTP/1.1 has for a WebSocket, and HTTP/2 does not (RFC 8441 §5). @throws {MessageFault} */
+/**
+ * Fields of the handshake that HTTP/1.1 has for a WebSocket, and HTTP/2 does not (RFC 8441 §5).
+ * @throws {MessageFault}
+ */
 function handshakeOf(regular: readonly Header[]): Header[] {
   if (regular.some(([name]) => name === "sec-websocket-key")) {
     throw new MessageFault("a Sec-WebSocket-Key in HTTP/2");
@@ -73,7 +76,9 @@ function handshakeOf(regular: readonly Header[]): Header[] {
   return [["connection", "upgrade"], ["upgrade", "websocket"], ["sec-websocket-key", key]];
 }
 
-/** Length of fields in `bytes`, as HTTP/1.1 writes them: in HTTP/2 one byte may stand for a field of before. */
+/**
+ * Length of fields in `bytes`, as HTTP/1.1 writes them: in HTTP/2 one byte may stand for a field of before.
+ */
 export function sizeOf(fields: readonly Header[]): number {
   return fields.reduce((sum, [name, value]) => sum + name.length + value.length + ": \r\n".length, 0);
 }
@@ -114,7 +119,10 @@ function checkRegular(name: string, value: string): void {
   if (/^[ \t]|[ \t]$/.test(value)) throw new MessageFault("white space around a header value");
 }
 
-/** Host of a request: `:authority`, or `host` of a client that translates HTTP/1.1. @throws {MessageFault} they differ */
+/**
+ * Host of a request: `:authority`, or `host` of a client that translates HTTP/1.1.
+ * @throws {MessageFault} they differ
+ */
 function authorityOf(pseudo: ReadonlyMap<string, string>, regular: readonly Header[]): string {
   const hosts = regular.filter(([name]) => name === "host");
   if (hosts.length > 1) throw new MessageFault("more than one Host header");

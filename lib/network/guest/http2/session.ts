@@ -355,7 +355,10 @@ function dependsOnItself({ type, flags, stream, payload }: h2.Frame): boolean {
   return dependency === stream;
 }
 
-/** Reads on while the bytes may become the preface of HTTP/2. @returns true for the whole preface, still unread */
+/**
+ * Reads on while the bytes may become the preface of HTTP/2.
+ * @returns true for the whole preface, still unread
+ */
 export async function beginsHttp2(connection: BufferedConnection): Promise<boolean> {
   while (true) {
     const { unread } = connection;

@@ -119,7 +119,8 @@ export class Http2Exchange implements UpstreamExchange {
     if (code === h2.REFUSED_STREAM) return this.refuse();
     // An upstream that has responded may signal that it does not need the rest of the request.
     if (code === h2.NO_ERROR && this.#received) return;
-    // Servers made with Node's stream API may send this in place of END_STREAM when they did not read the request.
+    // Servers made with Node's stream API may send this in place of END_STREAM when
+    // they did not read the request.
     if (code === h2.NO_ERROR && this.#body?.isWhole) {
       this.#body.end([]);
       return this.#endReceiving();

@@ -118,12 +118,12 @@ export interface ProgramOptions {
 }
 
 /**
- * Installs the program of a verified release: its package is fetched and verified, the program taken out, verified and
- * started once, and only then put in the place of the old one, which stays as `<path>.previous`.
+ * Installs the program of a verified release: its package is fetched and verified, the program taken out,
+ * verified and started once, and only then put in the place of the old one, which stays as `<path>.previous`.
  *
  * @param index address of the channel's index
- * @throws {SbxError} `update.program.not_found`, `update.program.failed`, `assets.downgrade`, `release.mismatch`,
- * `release.revoked`, `assets.…`
+ * @throws {SbxError} `update.program.not_found`, `update.program.failed`, `assets.downgrade`,
+ * `release.mismatch`, `release.revoked`, `assets.…`
  */
 export async function installProgram(
   { manifest }: Pick<CheckedChannel, "manifest">,
@@ -196,7 +196,10 @@ export async function restoreProgram(options: ProgramOptions): Promise<ProgramCh
   }, onWait);
 }
 
-/** @throws {SbxError} `release.revoked`: this home, root or, for root, any user of the machine knows that it is */
+/**
+ * @throws {SbxError} `release.revoked`: this home, root or, for root, any user
+ * of the machine knows that it is
+ */
 async function requireGood(version: string, { home, keys, machine }: ProgramOptions): Promise<void> {
   const memory = await machineMemory(home, keys, machine);
   requireNotRevoked(standingOfBinary(memory, PROGRAM, version), `sbx ${version}`);

@@ -1,4 +1,7 @@
-/** Events of many sessions in one order of time, page by page (docs/design/contracts/02-http.md §2, "Across sessions"). */
+/**
+ * Events of many sessions in one order of time, page by page
+ * (docs/design/contracts/02-http.md §2, "Across sessions").
+ */
 import { SbxError } from "../../../base/error/mod.ts";
 import { objectOf } from "../../../base/object/mod.ts";
 import {
@@ -68,7 +71,10 @@ const ORDERS: Record<Order["order"], Order> = {
   },
 };
 
-/** Reads a page of the events of sessions, oldest first unless asked otherwise. Two of one moment are in the order of their sessions. */
+/**
+ * Reads a page of the events of sessions, oldest first unless asked otherwise. Two of one moment are
+ * in the order of their sessions.
+ */
 export async function readAcross(
   sessions: readonly RecordedSession[],
   conditions: EventConditions,
@@ -145,7 +151,10 @@ async function openNext(
   }
 }
 
-/** Events and characters that one of so many open sessions reads at once: about its part of the rest of a page. */
+/**
+ * Events and characters that one of so many open sessions reads at once: about
+ * its part of the rest of a page.
+ */
 function share(wanted: number, open: number): { limit: number; chars: number } {
   return {
     limit: Math.min(PAGE_EVENTS_MAX, Math.max(READ_EVENTS, Math.ceil(wanted / open))),

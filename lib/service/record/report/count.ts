@@ -49,7 +49,9 @@ export class Counts {
   readonly #hours = new Map<number, Report["hours"][number]>();
   #hoursCut = false;
 
-  /** @param laterBytes bytes that went out after the decision on this event, such as messages of a WebSocket */
+  /**
+   * @param laterBytes bytes that went out after the decision on this event, such as messages of a WebSocket
+   */
   add(event: LedgerEvent, vm: string, laterBytes = 0): void {
     this.events++;
     const isRefused = event.decision === "block";

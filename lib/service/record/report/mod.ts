@@ -1,4 +1,6 @@
-/** The report over many sessions: programs, questions, bytes that left, findings, and checks of the records */
+/**
+ * The report over many sessions: programs, questions, bytes that left, findings, and checks of the records
+ */
 import type { ListedFinding, Report } from "../../../client/api/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { readApprovals, readSentLater, type SealCheck, verifyLedger } from "../../../ledger/read/mod.ts";
@@ -21,7 +23,10 @@ interface ReportSources {
   checkSeal?: SealCheck;
 }
 
-/** Makes a report in one pass over the ledgers and a check of each; its memory does not grow with their events. */
+/**
+ * Makes a report in one pass over the ledgers and a check of each; its memory
+ * does not grow with their events.
+ */
 export async function makeReport(
   sessions: readonly RecordedSession[],
   terms: ReportTerms,

@@ -1,6 +1,6 @@
 /**
- * Facts about a host's virtualization, for hosts that no test of this project reaches: system, processor, KVM,
- * programs, and the starts of VMs. Nothing names the machine, its user or a folder of theirs.
+ * Facts about a host's virtualization, for hosts that no test of this project reaches: system, processor,
+ * KVM, programs, and the starts of VMs. Nothing names the machine, its user or a folder of theirs.
  */
 import { formatBytes } from "../../../base/progress/mod.ts";
 import { versionInfo } from "../../../base/version/mod.ts";

@@ -1,4 +1,6 @@
-/** A Mac: its system, processor, the library that runs VMs, and the entitlement that the program needs for it. */
+/**
+ * A Mac: its system, processor, the library that runs VMs, and the entitlement that the program needs for it.
+ */
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
 import type { HostSystem } from "./system.ts";
 

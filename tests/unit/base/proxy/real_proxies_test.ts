@@ -1,4 +1,7 @@
-/** Proxies of Debian, each as a company runs it: squid (http, TLS, password), tinyproxy and microsocks. Skipped where they are missing. */
+/**
+ * Proxies of Debian, each as a company runs it: squid (http, TLS, password), tinyproxy and microsocks.
+ * Skipped where they are missing.
+ */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { networkInterfaces } from "node:os";
 import { join } from "node:path";

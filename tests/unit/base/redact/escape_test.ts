@@ -1,4 +1,6 @@
-/** Secrets that programs print in color: the sequence before one is no part of its word, nor one inside of it. */
+/**
+ * Secrets that programs print in color: the sequence before one is no part of its word, nor one inside of it.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Redactor } from "../../../../lib/base/redact/mod.ts";
 

@@ -1,4 +1,7 @@
-/** TOML files that one process changes: a link of a person's stays one, and a file that others may write counts for nothing. */
+/**
+ * TOML files that one process changes: a link of a person's stays one, and a file that
+ * others may write counts for nothing.
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { z } from "zod";

@@ -8,7 +8,10 @@ const OK = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 /** Mark of an answer after which the connection ends. */
 const END = "\0";
 
-/** A service whose n-th connection gives the n-th list of answers, one a request; it closes after one more, or `END`. */
+/**
+ * A service whose n-th connection gives the n-th list of answers, one a request; it
+ * closes after one more, or `END`.
+ */
 class Scripted implements AsyncDisposable {
   /** requests as received, by connection */
   readonly seen: string[][] = [];

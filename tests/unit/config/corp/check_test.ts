@@ -1,4 +1,6 @@
-/** A well-formed corp.toml with invalid content never takes effect, and its problems are reported everywhere. */
+/**
+ * A well-formed corp.toml with invalid content never takes effect, and its problems are reported everywhere.
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes, assertThrows } from "@std/assert";
 import { generateKeyPairSync } from "node:crypto";
 import { join } from "node:path";

@@ -1,6 +1,6 @@
 /**
- * Conformance of the built-in profiles of agents: the facts of each hold under its own rules. Runs of the published
- * agents are in tests/agents.
+ * Conformance of the built-in profiles of agents: the facts of each hold under its own rules. Runs of the
+ * published agents are in tests/agents.
  */
 import { assert, assertEquals } from "@std/assert";
 import { withRules } from "../../../../scripts/profile_rules.ts";

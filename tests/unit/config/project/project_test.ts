@@ -1,4 +1,6 @@
-/** Project files: their reading, the parts that wait, and approvals (docs/design/contracts/04-profiles.md §4). */
+/**
+ * Project files: their reading, the parts that wait, and approvals (docs/design/contracts/04-profiles.md §4).
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import {

@@ -1,4 +1,7 @@
-/** A verifier that shares no code with sbx: DSSE v1 and SubjectPublicKeyInfo as published, with node:crypto alone. */
+/**
+ * A verifier that shares no code with sbx: DSSE v1 and SubjectPublicKeyInfo as
+ * published, with node:crypto alone.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Buffer } from "node:buffer";
 import { createHash, createPublicKey, verify } from "node:crypto";

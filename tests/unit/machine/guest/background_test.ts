@@ -1,4 +1,7 @@
-/** Programs that leave children behind: they end with their main process, their output whole, and the children go on. */
+/**
+ * Programs that leave children behind: they end with their main process, their output
+ * whole, and the children go on.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { Executions } from "../../../../cmd/guest/pty_agent/exec.ts";
 import type { Host } from "../../../../cmd/guest/pty_agent/host.ts";

@@ -1,4 +1,7 @@
-/** Java's stores of certificates, read by openssl and by the formats' own rules. `make test-docker` asks a JDK. */
+/**
+ * Java's stores of certificates, read by openssl and by the formats' own rules.
+ * `make test-docker` asks a JDK.
+ */
 import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { createHash } from "node:crypto";
 import { join } from "node:path";

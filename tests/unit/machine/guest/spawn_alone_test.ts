@@ -124,7 +124,8 @@ async function run() {
   for (const stream of [stdout, stderr]) while (await stream.read(new Uint8Array(10)) !== null);
   await status;
 }
-// Without files: Deno opens its caches, each with its journal, when it likes, and a program's start opens only /dev/null.
+// Without files: Deno opens its caches, each with its journal, when it likes, and a program's start opens
+// only /dev/null.
 const open = () => Array.from(Deno.readDirSync("/proc/self/fd"), ({ name }) => {
   try {
     return Deno.readLinkSync("/proc/self/fd/" + name);

@@ -34,7 +34,9 @@ Deno.test("a limit of 0, below zero, of a fraction, and an unknown one are refus
   }
 });
 
-/** Runs a limited program with this machine's own shell. No limit of processes: that needs a guest's cgroups. */
+/**
+ * Runs a limited program with this machine's own shell. No limit of processes: that needs a guest's cgroups.
+ */
 async function run(argv: string[], limits: ProgramLimits) {
   const [program, ...args] = limitedProgram(argv, limits, undefined, "id").argv;
   const { code, signal, stdout, stderr } = await new Deno.Command(program, { args }).output();

@@ -1,4 +1,6 @@
-/** Workspaces whose owner works against the host: names, links, modes, sizes, and changes while they are read. */
+/**
+ * Workspaces whose owner works against the host: names, links, modes, sizes, and changes while they are read.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import { limitChild } from "../../../helper/child.ts";

@@ -1,4 +1,7 @@
-/** The moments that a race may hit, one at a time: what was a folder or a file is something else when it is opened. */
+/**
+ * The moments that a race may hit, one at a time: what was a folder or a file is
+ * something else when it is opened.
+ */
 import { assertEquals, assertThrows } from "@std/assert";
 import { CallError } from "../../../../ffi/libc/descriptor.ts";
 import { Folder } from "../../../../ffi/libc/tree.ts";

@@ -1,6 +1,6 @@
 /**
- * The C interface of ffi/SbxVM: header, exported functions, fields of its JSON and Deno's binding agree, and none of them changes
- * without a new version. `make test-swift` compares the compiled library with them.
+ * The C interface of ffi/SbxVM: header, exported functions, fields of its JSON and Deno's binding agree, and
+ * none of them changes without a new version. `make test-swift` compares the compiled library with them.
  */
 import { assert, assertEquals } from "@std/assert";
 import { ABI_VERSION, SYMBOLS } from "../../../../ffi/SbxVM/binding.ts";

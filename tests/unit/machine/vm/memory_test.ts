@@ -37,7 +37,8 @@ Deno.test("memory is filled from a file and written to another one, with its hol
 Deno.test("pages of zeros become holes of the file that memory is written to, and read the same", async () => {
   const dir = await Deno.makeTempDir();
   try {
-    // Longer than the parts that are looked at; zero but for a byte at the begin, around a border, and at the end.
+    // Longer than the parts that are looked at; zero but for a byte at the begin,
+    // around a border, and at the end.
     const bytes = 40 * MIB;
     const memory = new MemoryFile("test", bytes);
     const content = new Uint8Array(bytes);

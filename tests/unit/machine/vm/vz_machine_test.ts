@@ -1,4 +1,7 @@
-/** A machine of the library whose guest has a vsock that stays: what is said on its console when it is written down. */
+/**
+ * A machine of the library whose guest has a vsock that stays: what is said on its
+ * console when it is written down.
+ */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { LibraryError, type VmHandle } from "../../../../ffi/SbxVM/binding.ts";

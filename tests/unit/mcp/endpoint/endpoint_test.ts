@@ -1,4 +1,6 @@
-/** The guest's MCP endpoint, used by the SDK's client through the guest's own bridge: policy, results, ledger. */
+/**
+ * The guest's MCP endpoint, used by the SDK's client through the guest's own bridge: policy, results, ledger.
+ */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { McpError } from "@modelcontextprotocol/sdk/types.js";
 import { assert, assertEquals, assertRejects } from "@std/assert";

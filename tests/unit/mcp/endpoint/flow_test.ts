@@ -1,5 +1,6 @@
 /**
- * The endpoint over time: cancellation, progress, timeouts, changed lists, disconnects, and guests that do not read.
+ * The endpoint over time: cancellation, progress, timeouts, changed lists,
+ * disconnects, and guests that do not read.
  */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import {

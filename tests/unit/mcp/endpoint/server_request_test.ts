@@ -1,4 +1,7 @@
-/** Requests of servers: refused, asked about, and answered by the program that called, or by the form's defaults. */
+/**
+ * Requests of servers: refused, asked about, and answered by the program that
+ * called, or by the form's defaults.
+ */
 // @ts-types="@modelcontextprotocol/sdk/client/index"
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 // @ts-types="@modelcontextprotocol/sdk/types"

@@ -1,4 +1,7 @@
-/** A request that waits for a person tells its client so, and outlasts the client's and the endpoint's timeouts. */
+/**
+ * A request that waits for a person tells its client so, and outlasts the
+ * client's and the endpoint's timeouts.
+ */
 // @ts-types="@modelcontextprotocol/sdk/types"
 import { LoggingMessageNotificationSchema } from "@modelcontextprotocol/sdk/types.js";
 import { assertEquals } from "@std/assert";

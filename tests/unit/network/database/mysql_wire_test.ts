@@ -97,7 +97,10 @@ class Side {
   }
 }
 
-/** Runs a server for one connection behind the proxy, and a client at it. @returns everything that the server got */
+/**
+ * Runs a server for one connection behind the proxy, and a client at it.
+ * @returns everything that the server got
+ */
 async function session(
   server: (side: Side) => Promise<void>,
   client: (side: Side) => Promise<void>,

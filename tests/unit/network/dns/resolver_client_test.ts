@@ -8,7 +8,10 @@ import { records, type Respond, TestResolver } from "../../../helper/resolver.ts
 const QUESTION = { name: "a.test", type: "A" };
 const ANSWER = { name: "a.test", type: "A", ttl: 60, data: "8.8.4.4" };
 
-/** Time in `ms` of a try that nothing answers, and of one that an answer must not miss after a silent resolver. */
+/**
+ * Time in `ms` of a try that nothing answers, and of one that an answer must
+ * not miss after a silent resolver.
+ */
 const SILENT_MS = 200, PATIENT_MS = 2000;
 
 /** Queries resolvers that respond as given. @returns the answer or the error as text, and the resolvers */

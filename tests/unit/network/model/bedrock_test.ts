@@ -1,4 +1,7 @@
-/** Calls of Bedrock's models: hosts, prices, binary streams, and budgets (docs/design/contracts/05-policy.md §5). */
+/**
+ * Calls of Bedrock's models: hosts, prices, binary streams, and budgets
+ * (docs/design/contracts/05-policy.md §5).
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { lenientPath } from "../../../../lib/base/url/mod.ts";
 import { providerOf } from "../../../../lib/event/mod.ts";

@@ -1,4 +1,6 @@
-/** Model calls at clouds that the host signs, or gives a token: events, prices and budgets as of every model. */
+/**
+ * Model calls at clouds that the host signs, or gives a token: events, prices and budgets as of every model.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { readGoogleFile } from "../../../../lib/credential/cloud/key_file.ts";
 import { newCredential } from "../../../../lib/service/contract/credentials.ts";

@@ -1,4 +1,6 @@
-/** Git over SSH through the proxy: the real ssh and git of a guest, and Debian's sshd with real repositories. */
+/**
+ * Git over SSH through the proxy: the real ssh and git of a guest, and Debian's sshd with real repositories.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { gitOk } from "../../../helper/git.ts";

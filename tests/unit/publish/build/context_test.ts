@@ -87,7 +87,10 @@ Deno.test("links are kept as links, and pipes are no part of a context", () =>
     ]);
   }));
 
-/** Runs a change as soon as a path was looked at: another program can make it then, such as a VM's in a live folder. */
+/**
+ * Runs a change as soon as a path was looked at: another program can make it then,
+ * such as a VM's in a live folder.
+ */
 async function changing<T>(name: string, change: () => Promise<void>, work: () => Promise<T>): Promise<T> {
   const { lstat } = Deno;
   Deno.lstat = async (path) => {

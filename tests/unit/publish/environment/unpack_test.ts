@@ -36,7 +36,10 @@ function paths(node: Node, path = ""): string[] {
   });
 }
 
-/** Type and mode of a file, from its inode: dump.erofs shows no set-id bits. @param dump what it says of the file */
+/**
+ * Type and mode of a file, from its inode: dump.erofs shows no set-id bits.
+ * @param dump what it says of the file
+ */
 async function modeOf(image: string, dump: string): Promise<number> {
   const view = new DataView((await Deno.readFile(image)).buffer);
   const inodes = view.getUint32(1024 + 40, true) * 4096;

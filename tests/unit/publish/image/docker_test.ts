@@ -4,7 +4,10 @@ import { join } from "node:path";
 import { DOCKER } from "../../../../lib/publish/image/docker.ts";
 import { eventually } from "../../../helper/sbx.ts";
 
-/** Stands for the engine: answers with what it was given, or fails at once where there is a file `fail`, or `fail-once`. */
+/**
+ * Stands for the engine: answers with what it was given, or fails at once where there is
+ * a file `fail`, or `fail-once`.
+ */
 const ENGINE = `#!/usr/bin/perl
 die "no room\\n" if -e "$ENV{HOME_OF_TEST}/fail";
 die "too slow\\n" if unlink "$ENV{HOME_OF_TEST}/fail-once";

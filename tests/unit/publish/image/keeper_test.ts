@@ -1,9 +1,15 @@
-/** The program of the guest that starts sbx-activity and outlives it; tests/e2e/holds_test.ts has the kernel ask. */
+/**
+ * The program of the guest that starts sbx-activity and outlives it;
+ * tests/e2e/holds_test.ts has the kernel ask.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { eventually } from "../../../helper/sbx.ts";
 import { KEEPER } from "../../../../lib/publish/image/keeper.ts";
 
-/** Stands for Deno: says that it starts, takes over, and is killed. Its arguments end with the program and the group. */
+/**
+ * Stands for Deno: says that it starts, takes over, and is killed. Its arguments end
+ * with the program and the group.
+ */
 const FOLLOWER = `echo "start $*" >>"$0"; kill -USR1 $PPID; cat; echo follows >>"$0"; kill -9 $$`;
 
 Deno.test("a keeper reads no more before its program follows, and starts it again when that was killed", {

@@ -1,4 +1,7 @@
-/** A gate fails closed: rules that cannot be run, a ledger that cannot be written, layers that try to undo corp's. */
+/**
+ * A gate fails closed: rules that cannot be run, a ledger that cannot be written,
+ * layers that try to undo corp's.
+ */
 import { Database } from "../../../../lib/ledger/database.ts";
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
@@ -107,7 +110,10 @@ Deno.test("a review makes no finding twice, and tells of rules that fail on the 
 const HOSTS = ["a.example", "b.example", "c.example"];
 const METHODS = ["GET", "POST"];
 
-/** Rules whose ids meet those of the other layer and of the built-in rules; corp's decide, a profile's rewrite as well. */
+/**
+ * Rules whose ids meet those of the other layer and of the built-in rules; corp's
+ * decide, a profile's rewrite as well.
+ */
 function randomRules(random: Random, ofCorp: boolean): Rule[] {
   const rules = Array.from({ length: random.below(6) }, (_, at): Rule => {
     const layer = random.below(4) === 0 ? "default" : ofCorp ? "corp" : "profile";

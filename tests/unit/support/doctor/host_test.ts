@@ -153,7 +153,9 @@ Deno.test("KVM is tried each time, and the line says how it went", () =>
     assertEquals([state, detail.includes("tried once an image is installed")], ["skipped", true]);
   }));
 
-/** Checks of a host whose programs are at these paths and print this; where `printed` has nothing, they fail. */
+/**
+ * Checks of a host whose programs are at these paths and print this; where `printed` has nothing, they fail.
+ */
 async function programsOf(
   home: Home,
   found: Record<string, string>,

@@ -1,4 +1,6 @@
-/** `sbx doctor` and `sbx debug` of a Mac: they look for the library and its entitlement, not for QEMU and KVM. */
+/**
+ * `sbx doctor` and `sbx debug` of a Mac: they look for the library and its entitlement, not for QEMU and KVM.
+ */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { home as homeOf } from "../../../../lib/base/home/mod.ts";
 import { ROLE_PROGRAMS } from "../../../../lib/base/spawn/mod.ts";

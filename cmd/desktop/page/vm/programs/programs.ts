@@ -49,7 +49,10 @@ export class Programs {
     cancelAnimationFrame(this.#frame);
   }
 
-  /** Reads a page: the newest events at first, and then the ones before them. A page that is under way is not read twice. */
+  /**
+   * Reads a page: the newest events at first, and then the ones before them. A page that
+   * is under way is not read twice.
+   */
   read(): Promise<boolean> {
     return this.#reading ??= this.#readPage().finally(() => this.#reading = undefined);
   }

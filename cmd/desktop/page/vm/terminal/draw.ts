@@ -2,8 +2,8 @@
 import type { Terminal } from "@xterm/xterm";
 import { WebglAddon } from "@xterm/addon-webgl";
 
-// Styles of xterm under a policy that allows none inline, and has no exception for it: style elements become constructed
-// style sheets, and style attributes are set property by property.
+// Styles of xterm under a policy that allows none inline, and has no exception for it: style elements become
+// constructed style sheets, and style attributes are set property by property.
 
 /** Runs `work`, in which xterm makes its style elements, and gives it elements that keep to the policy. */
 export function withStyleSheets(work: () => void): void {
@@ -52,8 +52,8 @@ allowSpanStyles();
 const SOFTWARE = /swiftshader|llvmpipe|softpipe|software|basic render/i;
 
 /**
- * Draws with WebGL; a machine without a graphics processor, whose WebGL is slower than elements, and one that takes the
- * context away (as after a driver's restart) go on with elements.
+ * Draws with WebGL; a machine without a graphics processor, whose WebGL is slower than elements, and one that
+ * takes the context away (as after a driver's restart) go on with elements.
  */
 export function drawFast(terminal: Terminal): void {
   if (!hasGraphicsProcessor()) return;

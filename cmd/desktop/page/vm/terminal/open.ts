@@ -34,7 +34,10 @@ interface Options {
   onLeave: () => void;
 }
 
-/** Opens a terminal in `host`. Its output stays in it: the title, the clipboard and the page are out of its reach. */
+/**
+ * Opens a terminal in `host`. Its output stays in it: the title, the clipboard and
+ * the page are out of its reach.
+ */
 export function openTerminal(
   host: HTMLElement,
   vm: string,
@@ -117,7 +120,10 @@ export function openTerminal(
   };
 }
 
-/** Control, shift and C copy, control, shift and V paste, as in terminals of this platform. @returns true: it is no input */
+/**
+ * Control, shift and C copy, control, shift and V paste, as in terminals of this platform.
+ * @returns true: it is no input
+ */
 function isOfClipboard(event: KeyboardEvent, terminal: Terminal): boolean {
   const { type, ctrlKey, shiftKey, altKey, code } = event;
   if (!ctrlKey || !shiftKey || altKey || code !== "KeyC" && code !== "KeyV") return false;

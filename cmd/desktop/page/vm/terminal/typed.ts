@@ -6,8 +6,8 @@ const KINDS = new Set(["insertText", "insertReplacementText", "insertFromDictati
 const PROCESSED = 229;
 
 /**
- * Passes such text on. xterm leaves it out while it supports screen readers, since it cannot know it from text that a key
- * brought: keys are followed here.
+ * Passes such text on. xterm leaves it out while it supports screen readers, since it cannot know it from
+ * text that a key brought: keys are followed here.
  *
  * @param field of xterm, for its input
  * @param type gets the text

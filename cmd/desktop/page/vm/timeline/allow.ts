@@ -1,4 +1,7 @@
-/** A rule that lets an event pass which was blocked, to begin with: a person reads it, and may change it, before it is saved. */
+/**
+ * A rule that lets an event pass which was blocked, to begin with: a person reads it, and may
+ * change it, before it is saved.
+ */
 import type { RecordedEvent, RuleTable } from "../../../api/routes.ts";
 
 /** The first priority that a rule of a profile may have. */

@@ -1,4 +1,7 @@
-/** Events of a session over time, above its list. A part that is drawn over with the pointer becomes the span of the list. */
+/**
+ * Events of a session over time, above its list. A part that is drawn over with the
+ * pointer becomes the span of the list.
+ */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api } from "../../../api/routes.ts";

@@ -1,4 +1,7 @@
-/** Lines of a timeline: events that repeat one another, with nothing else between them, are one line with their count. */
+/**
+ * Lines of a timeline: events that repeat one another, with nothing else between them,
+ * are one line with their count.
+ */
 
 /** One event of a timeline. */
 export interface Row {

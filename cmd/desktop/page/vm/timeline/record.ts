@@ -1,4 +1,6 @@
-/** The timeline of one session: pages of its record from the end backwards, and events that arrive meanwhile. */
+/**
+ * The timeline of one session: pages of its record from the end backwards, and events that arrive meanwhile.
+ */
 import { effect, signal } from "@preact/signals";
 import { api, type RecordedEvent } from "../../../api/routes.ts";
 import { subjectOf } from "../../../part/subject.ts";
@@ -79,7 +81,9 @@ export class Timeline {
     this.isLoading.value = false;
   }
 
-  /** Reads the newest events. Where more came than a page has, they replace the rows, which so have no gap. */
+  /**
+   * Reads the newest events. Where more came than a page has, they replace the rows, which so have no gap.
+   */
   async #catchUp(): Promise<void> {
     this.#early ??= [];
     this.isLoading.value = true;

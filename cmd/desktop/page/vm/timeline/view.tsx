@@ -26,7 +26,10 @@ export interface Recorded {
   name: string;
 }
 
-/** All events of a session as they happen, and the reason of each decision. Filters and the chosen event are in the address. */
+/**
+ * All events of a session as they happen, and the reason of each decision. Filters and the
+ * chosen event are in the address.
+ */
 export function TimelineView({ vm }: { vm: Recorded }) {
   const { family = "", decision = "", q: grep = "" } = query.value;
   const since = timeIn(query.value.since), until = timeIn(query.value.until);
@@ -268,7 +271,10 @@ const ROW_HEIGHT = 32;
 /** Rows drawn beyond each edge. */
 const MARGIN = 12;
 
-/** Events in a box that scrolls, the newest on top; only the rows in sight are drawn, and older ones are read at its end. */
+/**
+ * Events in a box that scrolls, the newest on top; only the rows in sight are drawn, and
+ * older ones are read at its end.
+ */
 export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Signal<string | undefined> }) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);

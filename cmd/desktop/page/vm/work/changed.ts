@@ -1,4 +1,7 @@
-/** Notices that the files of a VM change, by the events that the page follows anyway: nothing is asked for until then. */
+/**
+ * Notices that the files of a VM change, by the events that the page follows anyway:
+ * nothing is asked for until then.
+ */
 import { onMessage } from "../../../store/live.ts";
 
 /** `ms` without a further change before the work is read: a build writes many files. */

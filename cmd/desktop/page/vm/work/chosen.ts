@@ -23,7 +23,10 @@ export function withPiece(chosen: Chosen, key: string, piece: number, count: num
   return new Map(chosen).set(key, pieces.size === count ? "all" : pieces);
 }
 
-/** Chooses every file. @param isFlaggedToo false: without files that programs of this machine run by themselves */
+/**
+ * Chooses every file.
+ * @param isFlaggedToo false: without files that programs of this machine run by themselves
+ */
 export function allFiles({ units }: WorkView, isFlaggedToo: boolean): Chosen {
   return new Map(
     units.flatMap(({ files }, unit) =>
