@@ -103,7 +103,7 @@ export class Updates {
   /** Corp has the profiles of its channel installed. */
   #installs(): boolean {
     const { state } = this.#options.corp;
-    return "config" in state && state.config.file.release.install_profiles;
+    return "config" in state && state.config.file.release.install_profiles === true;
   }
 
   /**

@@ -37,7 +37,7 @@ export class Relay implements Disposable {
 
   constructor(open: Open) {
     this.#open = open;
-    // A program that is done ends.
+    // It keeps no process from its end.
     this.#listener.unref();
     this.#serve();
   }

@@ -173,6 +173,7 @@ export const CorpInfo = z.object({
     manifest_url: z.string().optional(),
     channels_url: z.string().optional(),
     channel: z.string().optional(),
+    install_profiles: z.boolean().optional().describe("its profiles install by themselves"),
     hmac_key_file: z.string().optional(),
     trust_file: z.string().optional(),
   }),

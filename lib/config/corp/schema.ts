@@ -262,7 +262,7 @@ export const CorpFile = z.strictObject({
     channels_url: releaseUrl.optional(),
     channel: z.string().regex(/^[a-z0-9-]{1,64}$/, "must be a channel id: 1 to 64 of a-z 0-9 -").optional(),
     /** profiles of the channel install by themselves, whatever app.auto_update says */
-    install_profiles: z.boolean().default(false),
+    install_profiles: z.boolean().optional(),
     hmac_key_file: path.optional(),
     trust_file: path.optional(),
   }).refine(({ install_profiles, channels_url }) => !install_profiles || channels_url !== undefined, {

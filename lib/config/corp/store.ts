@@ -217,6 +217,7 @@ export interface CorpInfo {
     manifest_url?: string;
     channels_url?: string;
     channel?: string;
+    install_profiles?: boolean;
     hmac_key_file?: string;
     trust_file?: string;
   };

@@ -13,7 +13,7 @@ import { runChild } from "../../../helper/child.ts";
 const hasAll = async (...names: string[]) =>
   (await runChild("sh", { args: ["-c", names.map((name) => `command -v ${name}`).join(" && ")] })).success;
 
-/** An address of this machine that is not its loopback, which no proxy is asked for. */
+/** An address of this machine beside loopback, which no proxy is asked for. */
 const ADDRESS = Object.values(networkInterfaces()).flatMap((each) => each ?? [])
   .find(({ family, internal }) => family === "IPv4" && !internal)?.address;
 const ANSWERS = ["plain /one", "safe /two", "plain /three"];
