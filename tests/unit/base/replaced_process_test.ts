@@ -56,7 +56,14 @@ Deno.test({
     await Deno.chmod(program, 0o4755);
     const env = { SBX_HOME: "/tmp/evil" };
     const user = { uid: 65534, gid: 65534 };
-    const child = new Deno.Command(program, { args: ["600"], ...user, clearEnv: true, env, stdin: "null" })
+    const child = new Deno.Command(program, {
+      args: ["600"],
+      ...user,
+      cwd: dir,
+      clearEnv: true,
+      env,
+      stdin: "null",
+    })
       .spawn();
     await Deno.remove(program);
     try {
