@@ -18,7 +18,7 @@ const RESTART_MS = timeLimit(600_000);
 const OUTPUT_MAX = 1024 * 1024;
 /** Most homes of a user whose processes are restarted: a user can have processes name any number. */
 const HOMES_MAX = 16;
-/** Longest time for the metrics of one home, in `ms`. */
+/** Longest time for the metrics of one user, in `ms`: of all homes, so that no user delays the others'. */
 const METRICS_MS = timeLimit(30_000);
 /** Whether a service answers. */
 const UP = "sbx_user_service_up";
@@ -179,9 +179,11 @@ async function metricsOf(uid: number, homes: readonly HomeProcesses[], program: 
   const services: ServiceMetrics[] = [];
   const user = await findUser(uid);
   if (!user) return services;
+  const begin = performance.now();
   for (const { home } of homes.slice(0, HOMES_MAX)) {
     const isOwn = home === undefined || home === `${user.home}/.sbx`;
-    const answer = await runAs(user, program, ["status", "--metrics"], home, METRICS_MS)
+    const ms = METRICS_MS - (performance.now() - begin);
+    const answer = ms <= 0 ? undefined : await runAs(user, program, ["status", "--metrics"], home, ms)
       .catch(ignore("the sample of its state says that it does not answer"));
     const text = answer?.success ? answer.stdout : "";
     services.push({ labels: { user: user.name, ...(!isOwn && { home: plain(home) }) }, text });

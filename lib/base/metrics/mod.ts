@@ -132,11 +132,16 @@ export class Histogram implements Metric {
 
 // Metrics of several services in one text.
 
-/** Most samples of one service that are taken. */
-const SAMPLES_MAX = 20_000;
-const FAMILY = /^# (HELP|TYPE) (sbx_[a-z0-9_]{1,100}|process_[a-z0-9_]{1,100}) (.{1,500})$/;
-const SAMPLE =
-  /^((?:sbx|process)_[a-z0-9_]{1,110})(?:\{((?:[a-z_]{1,50}="(?:[^"\\]|\\[\\"n]){0,200}",?){0,10})\})? ([-+0-9.eINa-f]{1,40})$/;
+/** Most samples of one user that are taken, and most characters of a label's value. */
+const SAMPLES_MAX = 20_000, VALUE_MAX = 200;
+const FAMILY = /^# (HELP|TYPE) ((?:sbx|process)_[a-z0-9_]{1,100}) (.{1,500})$/;
+const SAMPLE = /^((?:sbx|process)_[a-z0-9_]{1,110})(?:\{(.{0,4000})\})? (\S{1,40})$/;
+/** A label, with what follows it. Names with `_` in front are reserved: node_exporter ends by one. */
+const LABEL = /^([a-z][a-z0-9_]{0,49})="((?:[^"\\]|\\[\\"n])*)"(?:,(?=.)|$)/;
+const LABELS_MAX = 10;
+/** A text with the escapes of the format alone. */
+const HELP = /^(?:[^\\]|\\[\\n])*$/;
+const NUMBER = /^-?\d{1,30}(?:\.\d{1,30})?(?:e[-+]?\d{1,3})?$/;
 
 /** Metrics of one service, and the labels that its samples get. */
 export interface ServiceMetrics {
@@ -146,39 +151,82 @@ export interface ServiceMetrics {
 
 /**
  * Joins the metrics of services of several users. A service is its user's, who may have it write
- * anything: lines that are no metric of sbx are left out, a series comes once, and no service
- * writes a sample of another user.
+ * anything: lines that are no metric of sbx are left out, a series comes once, no service
+ * writes a sample of another user, and a reader can parse all that is left. Metrics `process_…` get `sbx_`
+ * in front: node_exporter has its own ones.
  */
 export function joinMetrics(services: readonly ServiceMetrics[]): string {
-  const families = new Map<string, { help?: string; type?: string; samples: string[] }>();
+  const families = new Map<string, { help?: string; samples: string[] }>();
   const seen = new Set<string>();
+  const reserved = new Set(services.flatMap(({ labels }) => Object.keys(labels)));
+  const left = new Map<string | undefined, number>();
   for (const { labels, text } of services) {
-    let left = SAMPLES_MAX;
-    const own = labelText(labels).slice(1, -1);
+    const own = Object.entries(labels).map(([name, value]): [string, string] => [
+      name,
+      escapeValue(value.slice(0, VALUE_MAX)),
+    ]);
     let current: string | undefined;
     for (const line of text.split("\n")) {
       const [, kind, name, rest] = FAMILY.exec(line) ?? [];
       if (kind !== undefined) {
+        current = /_(?:bucket|sum|count)$/.test(name) ? undefined : name;
+        if (kind !== "HELP" || current === undefined || !HELP.test(rest)) continue;
         const family = families.get(name) ?? { samples: [] };
-        if (kind === "HELP") family.help ??= rest;
-        else if (/^(counter|gauge|histogram)$/.test(rest)) family.type ??= rest;
+        family.help ??= rest;
         families.set(name, family);
-        current = name;
         continue;
       }
       const [, metric, more = "", value] = SAMPLE.exec(line) ?? [];
-      if (metric === undefined || current === undefined || left === 0) continue;
-      if (!["", "_bucket", "_sum", "_count"].some((end) => metric === current + end)) continue;
-      const names = [...more.matchAll(/(?:^|,)([a-z_]+)="/g)].map(([, label]) => label);
-      const key = `${metric}{${own}${more && `,${more}`}}`;
-      if (names.some((label) => label in labels) || seen.has(key) || Number.isNaN(Number(value))) continue;
+      const count = left.get(labels.user) ?? SAMPLES_MAX;
+      if (metric === undefined || current === undefined || count === 0) continue;
+      if (!NUMBER.test(value) || !Number.isFinite(Number(value))) continue;
+      const isBucket = metric === `${current}_bucket`;
+      const ends = typeOf(current) === "histogram" ? ["_bucket", "_sum", "_count"] : [""];
+      if (!ends.some((end) => metric === current + end)) continue;
+      const given = labelsOf(more);
+      if (!given || given.some(([label]) => reserved.has(label)) || isBucket !== hasBound(given)) continue;
+      const pairs = [...own, ...given].map(([label, text]) => `${label}="${text}"`).join(",");
+      const key = `${outNameOf(metric)}${pairs && `{${pairs}}`}`;
+      if (seen.has(key)) continue;
       seen.add(key);
-      left--;
-      families.get(current)!.samples.push(`${key} ${value}`);
+      left.set(labels.user, count - 1);
+      const family = families.get(current) ?? { samples: [] };
+      family.samples.push(`${key} ${value}`);
+      families.set(current, family);
     }
   }
-  return [...families].filter(([, { type, samples }]) => type !== undefined && samples.length > 0)
-    .map(([name, { help = name, type, samples }]) =>
-      `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${samples.join("\n")}\n`
-    ).join("");
+  return [...families].filter(([, { samples }]) => samples.length > 0)
+    .map(([name, { help = name, samples }]) => {
+      const out = outNameOf(name);
+      return `# HELP ${out} ${help}\n# TYPE ${out} ${typeOf(name)}\n${samples.join("\n")}\n`;
+    }).join("");
+}
+
+/** The type by the name, as all of sbx's metrics have it: one that a service writes would be all users'. */
+function typeOf(name: string): "counter" | "gauge" | "histogram" {
+  if (name.endsWith("_total")) return "counter";
+  return name.startsWith("sbx_") && name.endsWith("_seconds") ? "histogram" : "gauge";
+}
+
+const outNameOf = (name: string) => name.startsWith("process_") ? `sbx_${name}` : name;
+
+/** Labels in the order of their names. @returns undefined: no labels of the format, or one twice */
+function labelsOf(text: string): [string, string][] | undefined {
+  const labels = new Map<string, string>();
+  for (let rest = text; rest !== "";) {
+    const [all, name, value] = LABEL.exec(rest) ?? [];
+    if (all === undefined || labels.has(name) || value.length > VALUE_MAX || labels.size === LABELS_MAX) {
+      return undefined;
+    }
+    labels.set(name, value);
+    rest = rest.slice(all.length);
+  }
+  return [...labels].sort(([a], [b]) => a < b ? -1 : 1);
+}
+
+/** True for labels of a bucket. A `le` without a number is anything but one, and left out with every other. */
+function hasBound(labels: readonly [string, string][]): boolean | undefined {
+  const bound = labels.find(([name]) => name === "le")?.[1];
+  if (bound === undefined) return false;
+  return bound === "+Inf" || NUMBER.test(bound) && Number.isFinite(Number(bound)) ? true : undefined;
 }

@@ -5,6 +5,7 @@ import { type Notice, Notices, ServiceMetrics } from "../../../lib/service/mod.t
 import { Registry } from "../../../lib/service/vm/registry.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { fromRoot } from "../../helper/repo.ts";
+import { joinMetrics } from "../../../lib/base/metrics/mod.ts";
 import { parseExposition } from "../../helper/exposition.ts";
 import { requestEvent, writeEvents } from "../../helper/ledger.ts";
 import { recordOf } from "../../helper/vm.ts";
@@ -132,4 +133,12 @@ Deno.test("docs/guides/metrics.md names every metric with its type and labels, a
     notices.tell({ type: "settings-changed", payload: { ids: [] } });
     const families = parseExposition(await metrics.render()).values();
     assertEquals([...families].map(({ name, type }) => `${name} ${type}`).sort(), documented.sort());
+    // The metrics of all users keep every series, by types that names alone decide.
+    const text = await metrics.render();
+    const samplesOf = (each: string) =>
+      [...parseExposition(each)].flatMap(([name, { type, samples }]) =>
+        samples.map((sample) => ({ ...sample, name: sample.name.replace(/^sbx_process/, "process"), type }))
+          .map((sample) => ({ ...sample, family: name.replace(/^sbx_process/, "process") }))
+      );
+    assertEquals(samplesOf(joinMetrics([{ labels: {}, text }])), samplesOf(text));
   }));
