@@ -1,7 +1,7 @@
 import type { CreateRequest, FindingList, ListedFinding, VmSummary } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { note } from "../../../lib/base/print/mod.ts";
+import { print } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { requireThisMachine } from "../host.ts";
@@ -11,7 +11,7 @@ import { usageError } from "../output.ts";
 import { IMAGE_OPTION, pullNamedImage } from "../vm/image_option.ts";
 import { LIMIT_OPTION, vmLimitsOf } from "../vm/limit_option.ts";
 import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
-import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED, streamProgram } from "../vm/program.ts";
+import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED } from "../vm/program.ts";
 import { QUEUE_OPTION, queueOf, whileQueued } from "../vm/queue.ts";
 import { recordedOf } from "./agent_report.ts";
 import {
@@ -24,6 +24,7 @@ import {
   FAIL_ON,
   type FailOn,
 } from "./ci_files.ts";
+import { isGithub, showProgram } from "./ci_output.ts";
 import { join } from "node:path";
 
 const OUT = "sbx-ci";
@@ -82,7 +83,7 @@ export const command: Command = {
         json: { ...program, cwd: program.cwd ?? brought?.place },
         accept: "text/event-stream",
       });
-      const exit_code = await withoutCommands(() => streamProgram(response));
+      const exit_code = await showProgram(response);
       const { refused, cost } = await recordedOf(client, { name: vm.name, session: vm.id });
       const line = typeof program.command === "string" ? program.command : program.command.join(" ");
       run = {
@@ -118,23 +119,6 @@ async function makeFolder(path: string): Promise<void> {
   });
 }
 
-const isGithub = () => Deno.env.get("GITHUB_ACTIONS") === "true";
-
-/**
- * Shows output of a guest, in which GitHub must find no workflow commands: only
- * the word given before ends that.
- */
-async function withoutCommands<T>(show: () => Promise<T>): Promise<T> {
-  if (!isGithub()) return await show();
-  const word = crypto.randomUUID();
-  note(`::stop-commands::${word}`);
-  try {
-    return await show();
-  } finally {
-    note(`\n::${word}::`);
-  }
-}
-
 async function findingsOf(client: Client, session: string): Promise<ListedFinding[]> {
   const findings: ListedFinding[] = [];
   const path = `/sessions/${segment(session)}/findings`;
@@ -163,11 +147,8 @@ async function writeFiles(client: Client, out: string, run: CiRun, failOn: FailO
   };
   for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(out, name), text);
   await Deno.copyFile((await findLedger(run.session)).path, join(out, "session.db"));
-  if (Deno.env.get("GITHUB_ACTIONS") === "true") {
-    for (const line of ciAnnotations(run, failOn)) {
-      note(line);
-    }
-  }
+  // On the stream of the program's output: on the other one they could be read while commands are stopped.
+  if (isGithub()) { for (const line of ciAnnotations(run, failOn)) await print(line); }
   const shown = Deno.env.get("GITHUB_STEP_SUMMARY");
   if (shown) {
     await Deno.writeTextFile(shown, summary, { append: true }).catch((cause) => {

@@ -126,8 +126,10 @@ async function readStdin(): Promise<Uint8Array> {
 /** Payload of the `exit` event. */
 export type Exit = Omit<ExecResult, "stdout" | "stderr">;
 
-/** Handlers of events other than output. */
+/** Handlers of events. */
 export interface StreamHandlers {
+  /** where standard error goes; absent: to sbx's own */
+  stderr?: Parameters<typeof writeAll>[0];
   booted?(vm: VmInfo): void;
   events?(events: Record<string, unknown>[]): void;
 }
@@ -140,6 +142,7 @@ export interface StreamHandlers {
  * @throws {SbxError} the service's error; `process.gone`: the stream ended before the program
  */
 export async function streamProgram(response: Response, handlers: StreamHandlers = {}): Promise<number> {
+  const { stderr = Deno.stderr } = handlers;
   let exit: Exit | undefined;
   let spinner: Spinner | undefined;
   using _ = { [Symbol.dispose]: () => spinner?.[Symbol.dispose]() };
@@ -148,7 +151,7 @@ export async function streamProgram(response: Response, handlers: StreamHandlers
     spinner?.[Symbol.dispose]();
     spinner = undefined;
     if (event === "stdout") await writeAll(Deno.stdout, Uint8Array.fromBase64(value.data));
-    else if (event === "stderr") await writeAll(Deno.stderr, Uint8Array.fromBase64(value.data));
+    else if (event === "stderr") await writeAll(stderr, Uint8Array.fromBase64(value.data));
     else if (event === "exit") {
       exit = value;
       if (!handlers.events) break;
