@@ -49,7 +49,7 @@ function formatTime(ms: number | undefined): string {
 /** Escapes text for an attribute; characters that XML cannot contain become U+FFFD. */
 function escapeAttribute(text: string): string {
   // deno-lint-ignore no-control-regex
-  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f]/g, "�").replace(
+  return text.replace(/[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]|\p{Cs}/gu, "�").replace(
     /[<>&"\n]/g,
     (char) => `&#${char.charCodeAt(0)};`,
   );

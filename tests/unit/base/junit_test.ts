@@ -25,3 +25,12 @@ Deno.test("a suite counts its failures, and escapes attributes", () => {
 `,
   );
 });
+
+Deno.test("characters that make a document invalid are replaced, so that one name hides no failure", () => {
+  const text = formatJunit({
+    ...{ name: "n", className: "c" },
+    cases: [{ name: "\ufffe\uffff\ud800 \u{1f600}", failure: "\udc00" }],
+  });
+  const [, name, failure] = /testcase classname="c" name="([^"]*)"[^]*message="([^"]*)"/.exec(text) ?? [];
+  assertEquals([name, failure], ["\ufffd\ufffd\ufffd \u{1f600}", "\ufffd"]);
+});
