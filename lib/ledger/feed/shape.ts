@@ -144,6 +144,8 @@ export function cutText(text: string, table: Table): Cuts | undefined {
       const end = passString(text, at);
       if (end < 0 || text.charCodeAt(end) !== COLON) return -1;
       const name = text.slice(at + 1, end - 1);
+      // Ours have none, and it hides a key from the tables.
+      if (name.includes("\\")) return -1;
       at = cutValue(end + 1, keys.get(name) ?? rest, name);
       const unit = text.charCodeAt(at);
       if (at < 0 || unit !== CLOSE && unit !== COMMA) return -1;
