@@ -6,6 +6,8 @@ import { backgroundDelay } from "../../base/time/mod.ts";
 
 /** `ms` between looks; the kernel counts processor time in steps of 10. */
 const LOOK_MS = 20;
+/** The same while a machine has used more than a break makes up for: many processors use much in a moment. */
+const SHORT_LOOK_MS = 1;
 /** Share that an idle machine saves up, in `ms` of it. */
 const SAVED_MS = 200;
 /**
@@ -26,11 +28,12 @@ export interface LimitedMachine {
 
 /** Keeps a machine at a share of one processor until its end. */
 export async function limitCpu(machine: LimitedMachine, percent: number): Promise<void> {
-  const share = new CpuShare(percent, performance.now(), await machine.cpuMs());
+  let share: CpuShare | undefined;
   while (!machine.isOver) {
-    await backgroundDelay(LOOK_MS);
-    const used = await machine.cpuMs().catch(ignore("the machine has ended"));
-    if (used === undefined) return;
+    await backgroundDelay(share?.runMs ?? LOOK_MS);
+    const used = await machine.cpuMs().catch(ignore("it has ended, or this process has no file left"));
+    if (used === undefined) continue;
+    share ??= new CpuShare(percent, performance.now(), used);
     const stillMs = share.look(performance.now(), used);
     if (stillMs === 0) continue;
     machine.onReached();
@@ -47,6 +50,8 @@ export class CpuShare {
   #used: number;
   /** processor time that it may still use, in `ms`; negative: used too much */
   #left = 0;
+  /** `ms` for which the machine may run until the next look */
+  runMs = LOOK_MS;
 
   /** @param now @param used processor time so far, both in `ms` */
   constructor(percent: number, now: number, used: number) {
@@ -61,6 +66,8 @@ export class CpuShare {
     this.#left = Math.min(SAVED_MS * this.#part, this.#left + gained - (used - this.#used));
     this.#at = now;
     this.#used = used;
-    return this.#left >= 0 ? 0 : Math.min(STILL_MAX_MS, -this.#left / this.#part);
+    const dueMs = Math.max(0, -this.#left / this.#part);
+    this.runMs = dueMs > STILL_MAX_MS ? SHORT_LOOK_MS : LOOK_MS;
+    return Math.min(STILL_MAX_MS, dueMs);
   }
 }

@@ -98,6 +98,19 @@ Deno.test("a share of a processor: time in excess is stood still for, and idle t
   assertEquals(new CpuShare(5, 0, 0).look(20, 4000), 400, "never long without a break");
 });
 
+Deno.test("a machine of many processors keeps to a small share of one over time", () => {
+  for (const [percent, processors] of [[5, 4], [5, 16], [100, 64]]) {
+    const share = new CpuShare(percent, 0, 0);
+    let [now, used] = [0, 0];
+    while (now < 100_000) {
+      used += processors * share.runMs;
+      now += share.runMs;
+      now += share.look(now, used);
+    }
+    assert(used < now * percent / 100 * 1.1, `${used} of ${now} ms, ${percent} % of ${processors}`);
+  }
+});
+
 /** Waits for a promise behind timers that keep no process alive. */
 async function awaited(promise: Promise<void>): Promise<void> {
   const alive = setInterval(() => {}, 1000);
@@ -118,6 +131,24 @@ Deno.test("a machine that uses too much stands still, goes on, and is left alone
   };
   await awaited(limitCpu(machine, 100));
   assertEquals(calls, ["reached", "stop", "go", "reached", "stop"], "an ended machine is not let go");
+});
+
+Deno.test("a machine whose use cannot be read for a moment is limited again after that", async () => {
+  const calls: string[] = [];
+  let used = 0;
+  let reads = 0;
+  const machine = {
+    cpuMs: () =>
+      reads++ % 2 === 0 ? Promise.reject(new Error("too many open files")) : Promise.resolve(used += 1000),
+    stop: () => void calls.push("stop"),
+    go: () => void calls.push("go"),
+    onReached: () => {},
+    get isOver() {
+      return calls.length === 4 || reads > 100;
+    },
+  };
+  await awaited(limitCpu(machine, 100));
+  assertEquals(calls, ["stop", "go", "stop", "go"]);
 });
 
 Deno.test("bytes of all streams share a rate, in the order in which they come", () => {
