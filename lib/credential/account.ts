@@ -8,6 +8,7 @@ import type { BodyFilter, BodyPlace, Destination } from "../network/interface/mo
 import { basicText, splitPair } from "./head.ts";
 import { deniedError, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
+import { lenientPath } from "../base/url/mod.ts";
 import type { Provider } from "./provider.ts";
 import { plainRef, REF_IN_TEXT } from "./ref.ts";
 import type { RegistryTokens } from "./registry.ts";
@@ -59,7 +60,8 @@ export function requireStoredHead(
   const guard = new AccountGuard(vault, to.host, provider);
   const target = headers.find(([name]) => name === ":path")?.[1] ?? "";
   const [path] = target.split("?", 1);
-  const isRealm = tokens.isRealm({ host: to.host, path });
+  // As for the body and the answer: a server may read another spelling as the same place.
+  const isRealm = tokens.isRealm({ host: to.host, path: lenientPath(path) });
   if (isRealm) guard.requireRealm(target.slice(path.length + 1));
   for (const [name, value] of headers) {
     const token = name === "authorization" ? BEARER.exec(value)?.[1] : undefined;
