@@ -71,7 +71,7 @@ export class DesktopHome implements AsyncDisposable {
 
   /** @param rules of the profile of `dev`, as TOML of the file of rules */
   static async make(
-    { rules = "", past = [], response = {}, prepare, serve = {} }: {
+    { rules = "", past = [], response = {}, prepare, serve = {}, isBare = false }: {
       rules?: string;
       /** answers to findings of `dev` */
       response?: ResponseTerms;
@@ -80,6 +80,8 @@ export class DesktopHome implements AsyncDisposable {
       prepare?: (home: Home) => Promise<void>;
       /** calls to the VM's process that a test answers itself */
       serve?: Served;
+      /** the service alone, without the gateway and a browser */
+      isBare?: boolean;
     } = {},
   ): Promise<DesktopHome> {
     const dir = await Deno.realPath(await Deno.makeTempDir({ prefix: "sbx-" }));
@@ -89,6 +91,7 @@ export class DesktopHome implements AsyncDisposable {
     try {
       await prepare?.(home);
       await made.#open(rules, past, response);
+      if (!isBare) await made.#openPage();
     } catch (error) {
       await made[Symbol.asyncDispose]();
       throw error;
@@ -150,6 +153,9 @@ export class DesktopHome implements AsyncDisposable {
     this.#ends.unshift(() => this.#stopService());
     this.service.sessions.put(recordOf(this.id, "dev"));
     for (const { id, name } of past) this.service.sessions.put(recordOf(id, name));
+  }
+
+  async #openPage(): Promise<void> {
     await this.#openGateway();
     this.desktop = await DesktopBrowser.launch();
     this.#ends.unshift(() => this.desktop.browser.close());

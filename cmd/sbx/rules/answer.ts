@@ -156,8 +156,8 @@ export function shortDenial(
  * Saves the rule of a pending ask.
  *
  * @param say prints text for the person
- * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`:
- * nothing is written, and the ask waits
+ * @throws {SbxError} `ask.not_found`, `ask.invalid`, `policy.blocked`, `policy.invalid`,
+ * `policy.change.conflict`: nothing is written, and the ask waits
  */
 export async function saveAsRule(
   client: Client,
@@ -172,13 +172,15 @@ export async function saveAsRule(
   const saved = await client.json<AskRule>("GET", `/asks/${encodeURIComponent(ask_id)}/rule`, {
     query: { ...of && { of }, ...folder !== undefined && { path: folder } },
   });
-  const { profile_id, rule_id, rule, replaces } = saved;
+  const { profile_id, rule_id, rule, replaces, digest } = saved;
   const { text } = await withRule(parseToml("", "rule"), rule_id, rule as RuleTable);
   await say(plain(text.trim(), true));
   await printEffect(client, session_id, saved, say);
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules`;
-  if (replaces) await client.json<RuleSaved>("PUT", `${path}/${encodeURIComponent(rule_id)}`, { json: rule });
-  else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
+  if (replaces) {
+    const place = `${path}/${encodeURIComponent(rule_id)}`;
+    await client.json<RuleSaved>("PUT", place, { query: { digest }, json: rule });
+  } else await client.json<RuleSaved>("POST", `${path}/create`, { json: { rule_id, rule } });
   const done = replaces ? `the rule "${rule_id}" is changed` : "saved";
   await say(
     `${done} for profile "${profile_id}", and active in its running VMs; sbx policy changes ${profile_id} lists it, ` +
@@ -193,7 +195,8 @@ async function printEffect(
   saved: AskRule,
   say: (text: string) => Promise<void>,
 ): Promise<void> {
-  const { profile_id, replaces: _, ...draft } = saved;
+  const { profile_id, rule_id, rule } = saved;
+  const draft = { rule_id, rule };
   const path = `/profiles/${segment(profile_id, "profile")}/enforcement/rules/try`;
   const { lints, effect } = await client.json<TryResult>("POST", path, { json: { ...draft, session } });
   const { formatLint } = await import("../../../lib/policy/author/mod.ts");
