@@ -97,8 +97,8 @@ export const FRAME_WHOLE_MAX = 64 * 1024;
 /** Longest compressed message of a WebSocket, in `bytes` after inflating; plain ones have no limit. */
 export const SOCKET_INFLATED_MAX = 64 * 1024 * 1024;
 /**
- * Memory of the windows of a WebSocket that is compressed, in `bytes`: counted as
- * buffered, and without room none is.
+ * Memory of the windows of a WebSocket that is compressed, in `bytes`: counted as buffered, up to a half of
+ * {@linkcode BUFFERED_TOTAL_MAX}, and without room none is.
  */
 export const SOCKET_DEFLATE_BYTES = 512 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */

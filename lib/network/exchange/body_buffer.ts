@@ -135,6 +135,16 @@ export class BufferBudget {
     return true;
   }
 
+  /**
+   * Takes room for what a request can do without, for as long as it likes: a half stays for bodies and
+   * messages, and none of them ends for it. @returns false without room
+   */
+  takeSpare(bytes: number): boolean {
+    if (this.bytes + bytes > this.max / 2) return false;
+    this.bytes += bytes;
+    return true;
+  }
+
   /** Notes a body or message that is not complete yet; a second time changes nothing. */
   begin(receiving: Receiving): void {
     if (!this.#receiving.has(receiving)) this.#receiving.set(receiving, Date.now());

@@ -47,7 +47,7 @@ export interface SocketExchangeOptions {
 
 /** Accepts the compression that a guest offered, where there is room for its windows. */
 export function takeWindows(budget: BufferBudget, offered: Deflate | undefined): Deflate | undefined {
-  return offered && budget.take(SOCKET_DEFLATE_BYTES) ? offered : undefined;
+  return offered && budget.takeSpare(SOCKET_DEFLATE_BYTES) ? offered : undefined;
 }
 
 /** Gives the room back. @param taken as {@linkcode takeWindows} returned it */

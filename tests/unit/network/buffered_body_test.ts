@@ -113,6 +113,14 @@ Deno.test("a full budget is taken from what arrives slowly, the oldest first", (
   }
 });
 
+Deno.test("what a request can do without has a half of the budget at most, and ends nothing for it", () => {
+  const budget = new BufferBudget(0, 100);
+  let hasEnded = false;
+  budget.begin({ end: () => void (hasEnded = true) });
+  assertEquals([30, 30, 20, 1].map((bytes) => budget.takeSpare(bytes)), [true, false, true, false]);
+  assertEquals([budget.bytes, hasEnded], [50, false]);
+});
+
 Deno.test("a body that others make room for ends as its client's fault", async () => {
   const budget = new BufferBudget(0, 200_000);
   const buffer = new BodyBuffer(budget);
