@@ -88,7 +88,7 @@ Deno.test("every question of docs/guides/queries.md is answered, and every colum
   withQuestions((ask) => {
     const page = Deno.readTextFileSync(new URL("../../../docs/guides/queries.md", import.meta.url));
     const questions = [...page.matchAll(/```sql\n([\s\S]*?)```/g)].map(([, sql]) => sql);
-    assertEquals(questions.length, 10);
+    assertEquals(questions.length, 11);
     const answers = questions.map(ask);
     assertEquals(answers[0], [["api.example.com", 1, 1, null]]);
     assertEquals(answers[5], [["example.com", 1]]);

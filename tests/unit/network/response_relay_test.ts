@@ -3,6 +3,7 @@ import { assertEquals, assertInstanceOf } from "@std/assert";
 import { ClientLost, ConnectionLost } from "../../../lib/network/fault.ts";
 import { WHOLE_RESPONSE_MAX } from "../../../lib/network/limit.ts";
 import { NO_BODY, WholeBody } from "../../../lib/network/message/body.ts";
+import type { Header } from "../../../lib/network/message/header.ts";
 import { httpDraft, NO_HTTP_BODY } from "../../../lib/network/exchange/draft.ts";
 import type { Outlet } from "../../../lib/network/exchange/context.ts";
 import { ResponseRelay } from "../../../lib/network/exchange/response_relay.ts";
@@ -34,7 +35,7 @@ async function relay(broker: CredentialPort, response: Partial<UpstreamResponse>
     passage: await gate.decide(DRAFT),
     broker,
     outlet: GONE as Outlet,
-    socket: {} as SocketExchange,
+    socket: { fields: (headers: readonly Header[]) => headers } as unknown as SocketExchange,
     place: { scheme: "https", host: "api.example.com", port: 443, path: "/", direction: "response" },
     rulesRead: false,
     record: () => {},
