@@ -14,8 +14,8 @@ import { pipeBoth } from "./tunnel.ts";
 const HEAD_MAX = 64 * 1024;
 const END = "\r\n\r\n";
 /**
- * Longest time for a head, in `ms`, and connections that may owe theirs: any user
- * of this machine can open some.
+ * Longest time for a head, in `ms`, and connections that may owe theirs: any user of this machine can open
+ * some, and beyond them the oldest is closed. This process's own clients send theirs at once.
  */
 const HEAD_MS = timeLimit(30_000), WAITING_MAX = 512;
 
@@ -33,7 +33,8 @@ export class Relay implements Disposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #password = crypto.getRandomValues(new Uint8Array(32)).toHex();
   readonly #open: Open;
-  #waiting = 0;
+  /** connections that owe a head, oldest first */
+  readonly #waiting = new Set<Deno.TcpConn>();
 
   constructor(open: Open) {
     this.#open = open;
@@ -65,9 +66,10 @@ export class Relay implements Disposable {
   async #serve(): Promise<void> {
     try {
       for await (const conn of this.#listener) {
-        if (this.#waiting >= WAITING_MAX) {
-          closeQuietly(conn);
-          continue;
+        const [oldest] = this.#waiting;
+        if (this.#waiting.size >= WAITING_MAX) {
+          this.#waiting.delete(oldest);
+          closeQuietly(oldest);
         }
         this.#answer(conn).catch(() => closeQuietly(conn));
       }
@@ -75,12 +77,12 @@ export class Relay implements Disposable {
   }
 
   async #answer(conn: Deno.TcpConn): Promise<void> {
-    this.#waiting++;
+    this.#waiting.add(conn);
     const timer = setTimeout(() => closeQuietly(conn), HEAD_MS);
     Deno.unrefTimer(timer);
     const { head, rest } = await readHead(conn).finally(() => {
       clearTimeout(timer);
-      this.#waiting--;
+      this.#waiting.delete(conn);
     });
     const [line, ...fields] = head.split("\r\n");
     const [method, target] = line.split(" ");
@@ -150,13 +152,18 @@ async function refuse(conn: Deno.TcpConn, status: string): Promise<void> {
 /** The head of a request, and what came after it. Latin-1 keeps each byte. */
 async function readHead(conn: Deno.TcpConn): Promise<{ head: string; rest: Uint8Array }> {
   const buffer = new Uint8Array(HEAD_MAX);
+  const decoder = new TextDecoder("latin1");
   for (let count = 0; count < HEAD_MAX;) {
     const read = await conn.read(buffer.subarray(count));
     if (read === null) break;
+    // Only what is new, and the end's beginning in front of it: a byte at a time costs no more than all at once.
+    const from = Math.max(0, count - END.length + 1);
     count += read;
-    const text = new TextDecoder("latin1").decode(buffer.subarray(0, count));
-    const at = text.indexOf(END);
-    if (at >= 0) return { head: text.slice(0, at), rest: buffer.slice(at + END.length, count) };
+    const at = decoder.decode(buffer.subarray(from, count)).indexOf(END);
+    if (at >= 0) {
+      const end = from + at;
+      return { head: decoder.decode(buffer.subarray(0, end)), rest: buffer.slice(end + END.length, count) };
+    }
   }
   throw new Deno.errors.InvalidData("no head of a request");
 }

@@ -62,3 +62,34 @@ Deno.test("the relay takes its own password alone, passes an end on, and no requ
   );
   assertEquals(reached, ["https 2001:db8::1:25", "http a.test:80"]);
 });
+
+Deno.test("connections of other users that send nothing keep this process's own from no relay", async () => {
+  using server = echo();
+  using relay = new Relay(() => Deno.connect({ hostname: "127.0.0.1", port: server.addr.port }));
+  const { port, user } = relay.proxy;
+  const silent = await Promise.all(
+    Array.from({ length: 600 }, () => Deno.connect({ hostname: "127.0.0.1", port })),
+  );
+  try {
+    const own = `proxy-authorization: Basic ${btoa(`sbx:${user!.password}`)}\r\n`;
+    assertEquals(
+      await ask(port, `CONNECT a.test:443 HTTP/1.1\r\n${own}\r\nhello`),
+      "HTTP/1.1 200 OK\r\n\r\ngot hello",
+    );
+  } finally {
+    for (const conn of silent) conn.close();
+  }
+});
+
+Deno.test("a head that comes in pieces is read as one", async () => {
+  using server = echo();
+  using relay = new Relay(() => Deno.connect({ hostname: "127.0.0.1", port: server.addr.port }));
+  using conn = await Deno.connect({ hostname: "127.0.0.1", port: relay.proxy.port });
+  conn.setNoDelay();
+  const own = btoa(`sbx:${relay.proxy.user!.password}`);
+  for (const byte of encode(`CONNECT a.test:1 HTTP/1.1\r\nproxy-authorization: Basic ${own}\r\n\r\nhello`)) {
+    await conn.write(Uint8Array.of(byte));
+  }
+  await conn.closeWrite();
+  assertEquals(await new Response(conn.readable).text(), "HTTP/1.1 200 OK\r\n\r\ngot hello");
+});
