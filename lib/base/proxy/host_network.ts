@@ -3,7 +3,7 @@ import { SbxError } from "../error/mod.ts";
 import { NoProxy, type Proxies, type Proxy, urlOf, type Way } from "./settings.ts";
 import { VARIABLES, withoutVariables } from "./direct.ts";
 import { Relay } from "./relay.ts";
-import { connectThrough } from "./tunnel.ts";
+import { connectThrough, ProxyUnreachable } from "./tunnel.ts";
 import { isAbsolute } from "node:path";
 
 /** Idle connections kept for one host. */
@@ -105,7 +105,8 @@ export class HostNetwork implements Disposable {
         return await connectThrough(way, asked, this.#proxies.login, this.#caCerts, signal);
       } catch (error) {
         failure ??= error;
-        if (signal?.aborted) break;
+        // One that refuses has decided: another would go around it.
+        if (signal?.aborted || way && !(error instanceof ProxyUnreachable)) throw error;
       }
     }
     throw failure;

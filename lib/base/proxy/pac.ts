@@ -17,8 +17,10 @@ const FETCH_MS = timeLimit(15_000), ANSWER_MS = timeLimit(15_000);
 const MEMORY_MB = 32;
 /** Names that one question may have resolved, proxies of one answer, and characters of it. */
 const NAMES_MAX = 16, WAYS_MAX = 8, ANSWER_MAX = 2048;
-/** How long an answer and the file are used, in `ms`; answers that are kept. */
-const ANSWER_LIFE_MS = 60_000, FILE_LIFE_MS = 30 * 60_000, ANSWERS_MAX = 1000;
+/** How long an answer and the file are used, in `ms`, and a file that cannot be read again; answers kept. */
+const ANSWER_LIFE_MS = 60_000, FILE_LIFE_MS = 30 * 60_000, OLD_FILE_LIFE_MS = 60_000, ANSWERS_MAX = 1000;
+/** Workers at once, and questions that may wait for one: a guest chooses how many hosts it connects to. */
+const WORKERS_MAX = 4, WAITING_MAX = 256;
 
 /** An address whose way a PAC file decides on. */
 export interface Sought {
@@ -43,6 +45,8 @@ export class PacFile {
   readonly #url: URL;
   readonly #answers = new Map<string, { until: number; ways: Promise<(string | undefined)[]> }>();
   #text?: { until: number; read: Promise<string> };
+  #workers = 0;
+  readonly #waiting: (() => void)[] = [];
 
   /** @throws {SbxError} `network.proxy.invalid` */
   constructor(address: string) {
@@ -82,7 +86,21 @@ export class PacFile {
     const url = `${scheme}://${name}${isUsual ? "" : `:${port}`}/`;
     // An address that policy decided on is the name's.
     const known = address !== undefined && !address.includes(":") ? { [host]: address } : {};
-    return this.#waysOf(await evaluate(text, { url, host, known }));
+    return this.#waysOf(await this.#inTurn(() => evaluate(text, { url, host, known })));
+  }
+
+  async #inTurn<T>(run: () => Promise<T>): Promise<T> {
+    if (this.#workers < WORKERS_MAX) this.#workers++;
+    else if (this.#waiting.length >= WAITING_MAX) throw this.#failed("has too many questions to answer");
+    else await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    try {
+      return await run();
+    } finally {
+      // The turn is the next one's.
+      const next = this.#waiting.shift();
+      if (next) next();
+      else this.#workers--;
+    }
   }
 
   #waysOf(answer: string): (string | undefined)[] {
@@ -95,7 +113,7 @@ export class PacFile {
       if (kind?.toUpperCase() === "DIRECT") return undefined;
       const scheme = WAYS[kind?.toUpperCase() ?? ""];
       if (scheme === undefined || place === undefined) {
-        throw this.#failed(`answered "${part.slice(0, 100).replace(/[^\x20-\x7e]/g, "?")}"`);
+        throw this.#failed(`answered "${shown(part.slice(0, 100))}"`);
       }
       return `${scheme}://${place}`;
     });
@@ -106,14 +124,17 @@ export class PacFile {
   #read(caCerts: string[]): Promise<string> {
     if (this.#text && this.#text.until > Date.now()) return this.#text.read;
     const before = this.#text?.read;
-    const read = this.#fetch(caCerts).catch(async (error) => {
-      this.#text = undefined;
-      // The one of before is better than no way at all.
-      if (before) return await before;
-      throw error;
-    });
-    this.#text = { until: Date.now() + FILE_LIFE_MS, read };
-    return read;
+    const next = { until: Date.now() + FILE_LIFE_MS, read: this.#fetch(caCerts) };
+    // The one of before is better than no way at all.
+    if (before) {
+      next.read = next.read.catch(() => {
+        next.until = Date.now() + OLD_FILE_LIFE_MS;
+        return before;
+      });
+    }
+    next.read.catch(() => this.#text = undefined);
+    this.#text = next;
+    return next.read;
   }
 
   async #fetch(caCerts: string[]): Promise<string> {
@@ -141,8 +162,10 @@ export class PacFile {
   }
 
   #failed(what: string, cause?: unknown): SbxError {
-    const { href } = this.#url;
-    return new SbxError("network.proxy.failed", `the PAC file ${href.slice(0, 300)} ${what}`, {
+    // Without its query, which may hold a secret.
+    const { protocol, host, pathname } = this.#url;
+    const address = `${protocol}//${host}${pathname}`.slice(0, 300);
+    return new SbxError("network.proxy.failed", `the PAC file ${address} ${what}`, {
       cause,
       hint:
         "nothing is sent around it; ask its administrator, or set network.upstream_proxy to the proxy itself",
@@ -152,6 +175,11 @@ export class PacFile {
 
 function invalid(message: string, hint: string): SbxError {
   return new SbxError("network.proxy.invalid", message, { hint });
+}
+
+/** Text of the file, which may rewrite a terminal. */
+function shown(text: string): string {
+  return text.slice(0, 200).replace(/[^\x20-\x7e]/g, "?");
 }
 
 interface Question {
@@ -181,12 +209,12 @@ async function evaluate(text: string, { url, host, known }: Question): Promise<s
   const timer = setTimeout(() => refuse("did not answer in time"), ANSWER_MS);
   const addresses = { ...known };
   let names = 0;
-  worker.on("error", ({ message }: Error) => refuse(`ended its worker: ${message.slice(0, 200)}`));
+  worker.on("error", ({ message }: Error) => refuse(`ended its worker: ${shown(message)}`));
   worker.on("message", async (message: unknown) => {
     const { answer, wanted, problem } = message as Record<string, unknown>;
     if (typeof answer === "string" && answer.length <= ANSWER_MAX) return resolve(answer);
     if (typeof wanted !== "string" || wanted.length > 255 || ++names > NAMES_MAX) {
-      return refuse(typeof problem === "string" ? `failed: ${problem.slice(0, 200)}` : "gave no answer");
+      return refuse(typeof problem === "string" ? `failed: ${shown(problem)}` : "gave no answer");
     }
     addresses[wanted] = wanted === "" ? ownAddress() : await addressOf(wanted);
     worker.postMessage({ url, host, addresses });
@@ -236,8 +264,14 @@ parentPort.on("message", ({ url, host, addresses }) => {
 });
 `;
 
-/** Functions of PAC files, as Netscape described them and browsers have them. */
+/**
+ * Functions of PAC files, as Netscape described them and browsers have them. No object of the language that
+ * stays makes memory outside of the heap, which the worker's limit does not count.
+ */
 const PRELUDE = String.raw`
+for (const name of Object.getOwnPropertyNames(globalThis)) {
+  if (name !== "Array" && /Array$|Buffer$|^(?:Atomics|DataView|Intl|WebAssembly)$/.test(name)) delete globalThis[name];
+}
 const dnsResolve = (host) => {
   host = String(host);
   if (/^\d+\.\d+\.\d+\.\d+$/.test(host)) return host;

@@ -177,7 +177,9 @@ function parseProxy(text: string, source: string): Proxy {
   const url = URL.parse(text);
   // Without the text: it may hold a password.
   if (
-    !url || !Object.hasOwn(PORTS, url.protocol) || url.hostname === "" || !/^\/?$/.test(url.pathname) ||
+    !url || !Object.hasOwn(PORTS, url.protocol) || url.hostname === "" ||
+    // An option of the program that logs in.
+    url.hostname.startsWith("-") || !/^\/?$/.test(url.pathname) ||
     url.search ||
     url.hash
   ) {

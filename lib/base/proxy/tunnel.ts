@@ -11,11 +11,15 @@ import type { Proxy, ProxyLogin } from "./settings.ts";
 const HEAD_MAX = 16 * 1024;
 const END = "\r\n\r\n";
 
+/** A proxy that could not be asked. One that has answered, or is not logged in to, leads to no other way. */
+export class ProxyUnreachable extends SbxError {}
+
 /**
  * Connects to a host through a proxy.
  *
  * @param to name or address, and port, that the proxy connects to
  * @param login gives the value of `proxy-authorization` for a proxy
+ * @throws {ProxyUnreachable} `network.proxy.failed`
  * @throws {SbxError} `network.proxy.failed`
  */
 export async function connectThrough(
@@ -55,10 +59,16 @@ export async function connectThrough(
   } catch (cause) {
     close();
     if (cause instanceof SbxError || signal?.aborted) throw cause;
+    if (!conn) {
+      throw new ProxyUnreachable("network.proxy.failed", `the proxy ${hostname}:${port} cannot be reached`, {
+        cause,
+        hint: "check network.upstream_proxy, or HTTPS_PROXY of the service",
+      });
+    }
     const isTls = cause instanceof Deno.errors.InvalidData;
     throw failed(
       proxy,
-      isTls ? "has a certificate that this machine does not trust, or speaks no TLS" : "cannot be reached",
+      isTls ? "has a certificate that this machine does not trust, or speaks no TLS" : "ended the connection",
       isTls
         ? "name its authority's PEM file: network.extra_ca_file"
         : "check network.upstream_proxy, or HTTPS_PROXY of the service",
@@ -166,6 +176,8 @@ function addressBytes(hostname: string): number[] {
   const address = parseAddress(hostname);
   if (address) return [address.length === 4 ? 1 : 4, ...address];
   const name = new TextEncoder().encode(hostname);
+  // Its length has one byte: the rest would be the port, and what the host gets.
+  if (name.length > 255) throw new Deno.errors.InvalidData("a name with more than 255 bytes");
   return [3, name.length, ...name];
 }
 

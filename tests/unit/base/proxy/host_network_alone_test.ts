@@ -105,6 +105,51 @@ Deno.test("a proxy that refuses, lies, floods or is gone is an error without its
   assert(error.message.includes("cannot be reached"));
 });
 
+Deno.test("the next way is tried for a proxy that is gone, never around one that refuses or is not logged in to", async () => {
+  const server = greeter();
+  using next = new HttpProxy({ to: server.addr.port });
+  using refuses = new HttpProxy({ answer: "HTTP/1.1 403 by the company's rules\r\n\r\n" });
+  const gone = new HttpProxy();
+  gone[Symbol.dispose]();
+  const readProxy = async ({ url }: HttpProxy) => (await readProxies({ url })).https;
+  const target = { hostname: "203.0.113.7", port: 443 };
+  const networkBy = async (first: HttpProxy, login?: () => Promise<string>) => {
+    const ways = [await readProxy(first), await readProxy(next)];
+    return new HostNetwork({
+      ...await readProxies({ url: "none" }),
+      find: () => Promise.resolve(ways),
+      ...(login && { login }),
+    });
+  };
+  using conn = await (await networkBy(gone)).connect(target);
+  assertEquals(await new Response(conn.readable).text(), "hello");
+  assertEquals(next.lines.splice(0), ["CONNECT 203.0.113.7:443 HTTP/1.1"]);
+  const noToken = () => Promise.reject(new Deno.errors.NotFound("no such program"));
+  for (const network of [await networkBy(refuses), await networkBy(refuses, noToken)]) {
+    const error = await assertRejects(() => network.connect(target), SbxError);
+    assertEquals([error.code, next.lines], ["network.proxy.failed", []]);
+  }
+  server.close();
+});
+
+Deno.test("a name longer than SOCKS can say is not cut: what follows would be the host's", async () => {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const came = (async () => {
+    using conn = await listener.accept();
+    await conn.read(new Uint8Array(3));
+    await conn.write(Uint8Array.of(5, 0));
+    return await conn.read(new Uint8Array(512)).catch(() => null);
+  })();
+  using network = new HostNetwork(
+    await readProxies({ url: `socks5://127.0.0.1:${listener.addr.port}`, by_name: true }),
+  );
+  const error = await assertRejects(
+    () => network.connect({ hostname: "203.0.113.7", port: 443, name: `${"a.".repeat(150)}example` }),
+    SbxError,
+  );
+  assertEquals([error.code, await came], ["network.proxy.failed", null]);
+});
+
 Deno.test("a client that the settings make takes no proxy of the environment", async () => {
   await using server = Deno.serve(
     { hostname: "127.0.0.1", port: 0, onListen() {} },

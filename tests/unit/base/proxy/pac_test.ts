@@ -82,6 +82,59 @@ Deno.test("a PAC file reaches no file, no network and no object of this program"
   await Deno.remove(join(marker, ".."), { recursive: true });
 });
 
+Deno.test("a PAC file has no object whose memory is outside of the worker's limit", async () => {
+  const text = `function FindProxyForURL() {
+    throw Object.getOwnPropertyNames(globalThis).filter((name) => {
+      try {
+        return /Buffer|Memory|Atomics/.test(name + Object.getOwnPropertyNames(globalThis[name]).join()) ||
+          "buffer" in globalThis[name].prototype;
+      } catch { return false; }
+    }).join() + "\\x1b[2J";
+  }`;
+  await withPac(text, async (file) => {
+    const error = await assertRejects(() => find(file, "192.0.2.1"), SbxError);
+    // Without what rewrites a terminal.
+    assertEquals(error.message, "the PAC file failed: ?[2J");
+  });
+});
+
+/** Threads of this process. */
+const threads = () => [...Deno.readDirSync("/proc/self/task")].length;
+
+Deno.test("questions for many hosts at once, as a guest may cause them, share a few workers", async () => {
+  await withPac("const FindProxyForURL = () => 'PROXY a:1';", async (file) => {
+    await find(file, "192.0.2.250");
+    const before = threads();
+    let most = before;
+    const all = Array.from({ length: 40 }, (_, at) => find(file, `192.0.2.${at}`));
+    all.forEach((each) => each.finally(() => most = Math.max(most, threads())));
+    assertEquals(await Promise.all(all), Array(40).fill(["http://a:1"]));
+    assert(most - before < 20, `${most - before} more threads`);
+  });
+});
+
+Deno.test("a PAC file that cannot be read again is used on, and one that never was is not", async () => {
+  const dir = await Deno.makeTempDir();
+  const path = join(dir, "proxy.pac");
+  await Deno.writeTextFile(path, "const FindProxyForURL = () => 'PROXY a:1';");
+  const file = new PacFile(`${toFileUrl(path).href}?key=hunter2`);
+  const { now } = Date;
+  try {
+    assertEquals(await find(file, "192.0.2.1"), ["http://a:1"]);
+    await Deno.remove(path);
+    for (let hour = 1; hour < 4; hour++) {
+      Date.now = () => now() + hour * 3_600_000;
+      assertEquals(await find(file, "192.0.2.1"), ["http://a:1"], `hour ${hour}`);
+    }
+  } finally {
+    Date.now = now;
+    await Deno.remove(dir, { recursive: true });
+  }
+  const gone = new PacFile("file:///nowhere/proxy.pac?key=hunter2");
+  const { message } = await assertRejects(() => find(gone, "192.0.2.1"), SbxError);
+  assertEquals(message, "the PAC file file:///nowhere/proxy.pac cannot be read");
+});
+
 Deno.test("a PAC file that fails, fills memory or answers nonsense is an error, never a direct connection", async () => {
   const bad = [
     "function FindProxyForURL() { throw new Error('no') }",

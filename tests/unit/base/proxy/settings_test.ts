@@ -83,6 +83,8 @@ Deno.test("a wrong proxy is refused without its password", async () => {
   const wrong = [
     "proxy.example:3128",
     "ftp://proxy.example",
+    // It would be an option of the program that logs in.
+    "http://-x:3128",
     "socks4://proxy.example",
     "pac+ftp://proxy.example/proxy.pac",
     "pac+https://user:hunter2@proxy.example/proxy.pac",
