@@ -33,6 +33,8 @@ const FOUND = 4;
 
 /** Most rows of each table of the summary. */
 const ROWS_MAX = 50;
+/** Most characters of words of a guest: GitHub takes no summary of more than 1 MiB. */
+const WORDS_MAX = 400;
 
 /** The findings that fail a run. */
 export function failing<F extends Pick<CiFinding, "severity">>(findings: readonly F[], failOn: FailOn): F[] {
@@ -78,8 +80,8 @@ export function ciSummary({ program, exit_code, session, findings, refused, cost
 export function ciJunit({ program, findings }: Pick<CiRun, "program" | "findings">, failOn: FailOn): string {
   const isFailing = new Set(failing(findings, failOn));
   const cases = findings.map((finding) => ({
-    name: `${finding.rule_id}: ${plain(finding.subject ?? finding.title)}`,
-    ...isFailing.has(finding) && { failure: `${finding.severity}: ${plain(finding.title)}` },
+    name: `${finding.rule_id}: ${short(plain(finding.subject ?? finding.title))}`,
+    ...isFailing.has(finding) && { failure: `${finding.severity}: ${short(plain(finding.title))}` },
   }));
   const name = "findings";
   return formatJunit({
@@ -101,7 +103,7 @@ const CODE_QUALITY = {
 export function ciCodeQuality(findings: readonly CiFinding[]): string {
   return JSON.stringify(
     findings.map(({ finding_id, rule_id, title, severity, subject }) => ({
-      description: plain(subject === undefined ? title : `${title}: ${subject}`),
+      description: short(plain(subject === undefined ? title : `${title}: ${subject}`)),
       check_name: rule_id,
       fingerprint: finding_id,
       severity: CODE_QUALITY[severity],
@@ -123,12 +125,18 @@ export function ciAnnotations(
     ...findings.slice(0, ROWS_MAX).map((finding) => {
       const kind = isFailing.has(finding) ? "error" : "warning";
       const words = [finding.title, finding.subject].filter((text) => text !== undefined).join(": ");
-      return `::${kind} title=${property(`sbx ${finding.severity} ${finding.rule_id}`)}::${data(words)}`;
+      return `::${kind} title=${property(`sbx ${finding.severity} ${finding.rule_id}`)}::${
+        data(short(words))
+      }`;
     }),
     ...refused.slice(0, ROWS_MAX).map(({ subject, times }) =>
-      `::notice title=sbx refused::${data(times === 1 ? subject : `${subject}, ${times} times`)}`
+      `::notice title=sbx refused::${data(short(subject) + (times === 1 ? "" : `, ${times} times`))}`
     ),
   ];
+}
+
+function short(text: string): string {
+  return text.length <= WORDS_MAX ? text : `${text.slice(0, WORDS_MAX).replace(/[\ud800-\udbff]$/, "")}…`;
 }
 
 /** Text of a workflow command: a line break in it would begin another command. */
@@ -142,7 +150,7 @@ function property(text: string): string {
 
 /** Code in a cell of a Markdown table. */
 function code(text: string): string {
-  const line = plain(text).replaceAll("|", "\\|");
+  const line = short(plain(text)).replaceAll("|", "\\|");
   const fence = "`".repeat(1 + Math.max(0, ...(line.match(/`+/g) ?? []).map((ticks) => ticks.length)));
   return line === ""
     ? ""

@@ -62,6 +62,17 @@ Deno.test("the summary has the words of the guest as code, also with ticks and b
   assertEquals(ciSummary(runOf([])).includes("### Findings"), false);
 });
 
+Deno.test("a guest's long words crowd nothing out: GitHub takes a summary of 1 MiB at most", () => {
+  const long = Array.from({ length: 60 }, () => finding("high", "😀".repeat(100_000)));
+  const refused = long.map(({ subject }) => ({ subject: subject!, times: 1 }));
+  const run = runOf(long, { refused });
+  const [summary, annotations] = [ciSummary(run), ciAnnotations(run, "high").join("\n")];
+  for (const text of [summary, annotations, ciJunit(run, "high"), ciCodeQuality(long)]) {
+    assertEquals(new TextEncoder().encode(text).length < 256 * 1024, true);
+    assertEquals([text.isWellFormed(), text.includes("😀…")], [true, true]);
+  }
+});
+
 Deno.test("JUnit: a finding is a failed case where it fails the run; a run without any is one passed case", () => {
   const text = ciJunit(runOf([finding("high"), finding("low")]), "high");
   assertStringIncludes(text, `tests="2" failures="1"`);
