@@ -35,8 +35,9 @@ export function routeVms(
 
   handle(app, vmRoutes.create, async ({ body, context }) => {
     const asked = await askedBy(context, body);
-    const options = { scratch: true, client: clientOf(context), asked, gone: context.req.raw.signal };
-    const [vm] = await once.make(asked, async () => [await supervisor.create(body, options)]);
+    const options = { scratch: true, client: clientOf(context), asked };
+    const make = async (gone?: AbortSignal) => [await supervisor.create(body, { ...options, gone })];
+    const [vm] = await once.make(asked, make, context.req.raw.signal);
     return supervisor.summary(vm);
   });
   handle(app, vmRoutes.list, async ({ query }) => ({ vms: await supervisor.listed(query.all === "true") }));

@@ -49,6 +49,31 @@ Deno.test("a key of another request is refused; without a key, and after a failu
   );
 });
 
+Deno.test("a request that waits has left when each of its clients has; then it is made again", async () => {
+  const once = new AskedOnce(() => []);
+  const asked = { key: "k", digest: "d" };
+  const [first, second, third] = [1, 2, 3].map(() => new AbortController());
+  const made = vmsOf("k", "d");
+  const make = (gone?: AbortSignal) =>
+    new Promise<Made>((_, reject) => gone!.addEventListener("abort", () => reject(new Error("left"))));
+  const both = [once.make(asked, make, first.signal), once.make(asked, make, second.signal)]
+    .map((making) => making.catch(({ message }: Error) => message));
+  let hasLeft = false;
+  both[1].then(() => hasLeft = true);
+  first.abort();
+  await new Promise((resolve) => setTimeout(resolve));
+  assertEquals(hasLeft, false, "the second client waits on");
+  second.abort();
+  const late = once.make(asked, () => Promise.resolve(made), third.signal);
+  assertEquals(await Promise.all(both), ["left", "left"]);
+  assertEquals(await late, made);
+  const past = Promise.withResolvers<Made>();
+  const going = once.make(asked, () => past.promise, AbortSignal.abort());
+  const again = once.make(asked, () => Promise.reject(new Error("made twice")), third.signal);
+  past.resolve(made);
+  assertEquals([await going, await again], [made, made], "past the wait, it is made once");
+});
+
 Deno.test("a wait for events ends with the first one, with its time, and with its client", async () => {
   const notices = new Notices();
   const events: { id: string }[] = [];
