@@ -1,5 +1,6 @@
 /** Reads the events of a ledger: lists by conditions, and single ones. */
 import type { Client, SqlValue } from "../database.ts";
+import { canonicalHost, isAddress } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
 import {
@@ -340,7 +341,7 @@ export function selectionOf(conditions: EventConditions): Selection {
   if (until !== undefined) where.push(`${TIME} < ${bind(until)}`);
   if (host !== undefined) where.push(`lower(${HOST}) GLOB ${bind(globOf(host.toLowerCase()))}`);
   if (path !== undefined) where.push(`${PATH} GLOB ${bind(globOf(path))}`);
-  if (address !== undefined) where.push(hasAddress(bind(globOf(address.toLowerCase()))));
+  if (address !== undefined) where.push(hasAddress(bind(globOf(recordedAddress(address)))));
   if (process !== undefined) {
     const exact = bind(process);
     const end = bind(`/${process}`);
@@ -351,6 +352,11 @@ export function selectionOf(conditions: EventConditions): Selection {
     where.push(`(instr(lower(event), ${text}) OR instr(lower(outcome), ${text}))`);
   }
   return { from: `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")}`, args };
+}
+
+/** A whole address as events have it, in one of its many spellings; a pattern in lower case. */
+function recordedAddress(address: string): string {
+  return isAddress(address) ? canonicalHost(address)! : address.toLowerCase();
 }
 
 /** Requests that went to an address, and DNS questions with it among their answers. */

@@ -113,6 +113,9 @@ Deno.test("an address selects the requests that went to it, and the DNS question
     assertEquals(await found({ address: "192.0.2.*" }), [1, 4, 5]);
     assertEquals(await found({ address: "192.0.2" }), []);
     assertEquals(await found({ address: "2001:DB8::*" }), [2]);
+    // As a warning may write it.
+    assertEquals(await found({ address: "2001:0DB8:0:0::7" }), [2]);
+    assertEquals(await found({ address: "::ffff:192.0.2.7" }), [1, 4, 5]);
     assertEquals(await found({ address: "192.0.2.7", family: "http" }), [1]);
   }));
 
