@@ -7,6 +7,7 @@
 import type { Header } from "../network/mod.ts";
 import type { BodyFilter, BodyPlace } from "../network/interface/mod.ts";
 import { plainHost } from "../base/address/mod.ts";
+import { lenientPath } from "../base/url/mod.ts";
 import { isSecret } from "./form.ts";
 
 /** Most hosts with registries, of places of one's tokens, and of its last tokens. */
@@ -18,7 +19,7 @@ const REALM = /^\s*bearer\s(?:[^"]|"[^"]*")*?\brealm="(https:\/\/[^"\s]+)"/i;
 const FIELDS = ["token", "access_token"];
 
 interface Registry {
-  /** paths */
+  /** paths, as {@linkcode lenientPath} reads them */
   realms: Set<string>;
   tokens: Set<string>;
 }
@@ -41,12 +42,16 @@ export class RegistryTokens {
       if (!registry && this.#registries.size < HOSTS_MAX) {
         this.#registries.set(hostname, registry = { realms: new Set(), tokens: new Set() });
       }
-      if (registry && registry.realms.size < REALMS_MAX) registry.realms.add(pathname);
+      if (registry && registry.realms.size < REALMS_MAX) registry.realms.add(lenientPath(pathname));
     }
   }
 
-  /** True for the place where a registry gives tokens. */
-  isRealm({ host, path }: Pick<BodyPlace, "host" | "path">): boolean {
+  /**
+   * True for the place where a registry gives tokens.
+   * @param place with its path as {@linkcode lenientPath} reads it
+   */
+  isRealm(place: Pick<BodyPlace, "host" | "path">): boolean {
+    const { host, path } = place;
     return this.#registries.get(plainHost(host))?.realms.has(path) ?? false;
   }
 

@@ -15,6 +15,7 @@ const CHALLENGE: Header[] = [[
   'Bearer realm="https://ghcr.io/token",service="ghcr.io",scope="repository:a/b:pull"',
 ]];
 const [GIVEN, STRANGE] = ["djE6YS9iOjE3NjQ0ODk2MDA=", "djE6YXR0YWNrZXIvYjoxNzY0NDg5NjAw"];
+const OTHER = "djE6YS9jOjE3NjQ0ODk2MDE=";
 
 function send(broker: CredentialBroker, path: string, headers: Header[] = [], place: Destination = GHCR) {
   const all: Header[] = [[":path", path], ...headers];
@@ -50,6 +51,11 @@ Deno.test(
     assertThrows(() => send(broker, "/user/packages", bearer(GIVEN)), CredentialDenied);
     assertThrows(() => send(broker, "/v2/x", bearer(GIVEN), to("api.github.com")), CredentialDenied);
     assertThrows(() => send(broker, "/v2/x", bearer(STRANGE)), CredentialDenied);
+    // The place is known by the spelling that answers are read at.
+    broker.answer("ghcr.io", [["www-authenticate", 'Bearer realm="https://ghcr.io/jwt/"']]);
+    assertEquals(send(broker, "/jwt/?service=ghcr.io"), []);
+    answered(broker, "/jwt", { access_token: OTHER });
+    assertEquals(send(broker, "/v2/x", bearer(OTHER)), bearer(OTHER));
   }),
 );
 
