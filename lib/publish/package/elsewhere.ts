@@ -214,6 +214,8 @@ export async function writeTarball(deb: Deb, out: string): Promise<Tarball> {
 const INSTALLER = `#!/bin/sh
 # install.sh [--prefix DIR] [--remove]: installs sbx into DIR (/usr/local), or removes it from there.
 set -eu
+# For everybody to run, and for root alone to write, whatever root's own files are.
+umask 022
 prefix=/usr/local
 remove=
 while [ $# -gt 0 ]; do
@@ -253,6 +255,8 @@ while IFS= read -r file; do
   case $file in
     lib/systemd/user/*) sed "s,/usr/bin/,$prefix/bin/,; s,/usr/share/,$prefix/share/," "$file" >"$prefix/$file.new.$$" ;;
   esac
+  # It was unpacked with any umask.
+  [ -L "$file" ] || chmod a+rX,go-w -- "$prefix/$file.new.$$"
   mv -f -- "$prefix/$file.new.$$" "$prefix/$file"
 done <"$list.new"
 if [ -r "$list.before" ]; then

@@ -82,6 +82,31 @@ Deno.test("the tarball is equal twice, installs, upgrades and removes its own fi
   });
 });
 
+Deno.test("what root installs is for everybody to run and for root to write, whatever root's umask", async () => {
+  await withPackage(async (dir, make) => {
+    const { path } = await writeTarball(await make("1.0.0"), dir);
+    const name = basename(path, ".tar.xz");
+    for (const umask of ["077", "000"]) {
+      const prefix = join(dir, `prefix-${umask}`);
+      const done = await sh(
+        'umask "$1" && cd "$(mktemp -d -p "$2")" && tar -xJf "$3" && "./$4/install.sh" --prefix "$5"',
+        umask,
+        dir,
+        path,
+        name,
+        prefix,
+      );
+      assert(done.success, done.stderr);
+      const wrong = await sh(
+        'find "$1" ! -type l \\( -perm /022 -o ! -perm -044 -o -type d ! -perm -011 \\)',
+        prefix,
+      );
+      assertEquals(wrong.stdout, "", umask);
+      assert((await sh('[ "$(stat -c %a "$1")" = 755 ]', join(prefix, "bin/sbx"))).success);
+    }
+  });
+});
+
 Deno.test("Arch's and Nix's files name the tarball by address and sum", async () => {
   await withPackage(async (dir, make) => {
     const deb = await make("1.1.0-rc.1");
