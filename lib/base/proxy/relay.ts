@@ -109,7 +109,7 @@ export class Relay implements Disposable {
         const path = `${url.pathname}${url.search}`;
         await write(
           far,
-          encode([`${method} ${path} HTTP/1.1`, ...kept, "connection: close"].join("\r\n") + END),
+          latin1Bytes([`${method} ${path} HTTP/1.1`, ...kept, "connection: close"].join("\r\n") + END),
         );
       }
       await write(far, method === "CONNECT" ? rest : rest.subarray(0, bodyLength(fields)));
@@ -141,6 +141,15 @@ function encode(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text);
 }
 
+function latin1Bytes(text: string): Uint8Array {
+  return Uint8Array.from(text, (character) => character.charCodeAt(0));
+}
+
+/** Not as TextDecoder has it, whose Latin-1 is Windows'. */
+function latin1Text(bytes: Uint8Array): string {
+  return Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
+}
+
 async function refuse(conn: Deno.TcpConn, status: string): Promise<void> {
   try {
     await conn.write(encode(`HTTP/1.1 ${status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n`));
@@ -152,17 +161,16 @@ async function refuse(conn: Deno.TcpConn, status: string): Promise<void> {
 /** The head of a request, and what came after it. Latin-1 keeps each byte. */
 async function readHead(conn: Deno.TcpConn): Promise<{ head: string; rest: Uint8Array }> {
   const buffer = new Uint8Array(HEAD_MAX);
-  const decoder = new TextDecoder("latin1");
   for (let count = 0; count < HEAD_MAX;) {
     const read = await conn.read(buffer.subarray(count));
     if (read === null) break;
-    // Only what is new, and the end's beginning in front of it: a byte at a time costs no more than all at once.
+    // Searched are the new bytes with 3 before them: one at a time costs no more than all at once.
     const from = Math.max(0, count - END.length + 1);
     count += read;
-    const at = decoder.decode(buffer.subarray(from, count)).indexOf(END);
+    const at = latin1Text(buffer.subarray(from, count)).indexOf(END);
     if (at >= 0) {
       const end = from + at;
-      return { head: decoder.decode(buffer.subarray(0, end)), rest: buffer.slice(end + END.length, count) };
+      return { head: latin1Text(buffer.subarray(0, end)), rest: buffer.slice(end + END.length, count) };
     }
   }
   throw new Deno.errors.InvalidData("no head of a request");

@@ -93,3 +93,30 @@ Deno.test("a head that comes in pieces is read as one", async () => {
   await conn.closeWrite();
   assertEquals(await new Response(conn.readable).text(), "HTTP/1.1 200 OK\r\n\r\ngot hello");
 });
+
+Deno.test("a request by plain http keeps each byte of its head", async () => {
+  const far = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  using relay = new Relay(() => Deno.connect({ hostname: "127.0.0.1", port: far.addr.port }));
+  using conn = await Deno.connect({ hostname: "127.0.0.1", port: relay.proxy.port });
+  const own = btoa(`sbx:${relay.proxy.user!.password}`);
+  const value = Uint8Array.from({ length: 128 }, (_, at) => 128 + at);
+  const [begin, end] = [
+    "GET http://a.test/ HTTP/1.1\r\nx-bytes: ",
+    `\r\nproxy-authorization: Basic ${own}\r\n\r\n`,
+  ];
+  await conn.write(Uint8Array.of(...encode(begin), ...value, ...encode(end)));
+  using server = await far.accept();
+  far.close();
+  const expected = Uint8Array.of(
+    ...encode("GET / HTTP/1.1\r\nx-bytes: "),
+    ...value,
+    ...encode("\r\nconnection: close\r\n\r\n"),
+  );
+  const got = new Uint8Array(expected.length);
+  for (let at = 0; at < got.length;) {
+    const read = await server.read(got.subarray(at));
+    if (read === null) break;
+    at += read;
+  }
+  assertEquals(got, expected);
+});
