@@ -224,7 +224,7 @@ function labelsOf(text: string): [string, string][] | undefined {
   return [...labels].sort(([a], [b]) => a < b ? -1 : 1);
 }
 
-/** True for labels of a bucket. A `le` without a number is anything but one, and left out with every other. */
+/** True for labels of a bucket. @returns undefined: `le` is no number, which no sample may have */
 function hasBound(labels: readonly [string, string][]): boolean | undefined {
   const bound = labels.find(([name]) => name === "le")?.[1];
   if (bound === undefined) return false;
