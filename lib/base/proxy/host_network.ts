@@ -78,7 +78,7 @@ export class HostNetwork implements Disposable {
    * @throws {SbxError} `network.proxy.failed`
    */
   async connect({ hostname, port, name }: Target, signal?: AbortSignal): Promise<Deno.TcpConn> {
-    const ways = await this.#waysTo({ hostname, port, name });
+    const ways = await untilAborted(this.#waysTo({ hostname, port, name }), signal);
     return await this.#connectBy(ways, { hostname, port, ...(this.#proxies.byName && { name }) }, signal);
   }
 
@@ -169,6 +169,19 @@ export class HostNetwork implements Disposable {
       this.#clients.set(proxy, client);
     }
     return client;
+  }
+}
+
+/** A PAC file has its own time, which may be longer than the one of a connection. */
+async function untilAborted<T>(promise: Promise<T>, signal?: AbortSignal): Promise<T> {
+  const aborted = Promise.withResolvers<never>();
+  const abort = () => aborted.reject(signal?.reason);
+  if (signal?.aborted) abort();
+  signal?.addEventListener("abort", abort);
+  try {
+    return await Promise.race([promise, aborted.promise]);
+  } finally {
+    signal?.removeEventListener("abort", abort);
   }
 }
 

@@ -132,6 +132,22 @@ Deno.test("the next way is tried for a proxy that is gone, never around one that
   server.close();
 });
 
+Deno.test("a connection that is given up does not wait for the PAC file", async () => {
+  const asked = Promise.withResolvers<void>();
+  using network = new HostNetwork({
+    ...await readProxies({ url: "none" }),
+    find: () => {
+      asked.resolve();
+      return new Promise(() => {});
+    },
+  });
+  const given = new AbortController();
+  const connection = network.connect({ hostname: "203.0.113.7", port: 443 }, given.signal);
+  await asked.promise;
+  given.abort(new Deno.errors.TimedOut("given up"));
+  await assertRejects(() => connection, Deno.errors.TimedOut, "given up");
+});
+
 Deno.test("a name longer than SOCKS can say is not cut: what follows would be the host's", async () => {
   using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const came = (async () => {
