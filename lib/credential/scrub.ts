@@ -141,7 +141,8 @@ function secretsOf(argument: string): string[] {
   if (argument.length < WORD_MIN) return [];
   const text = argument.replace(/^-+/, "");
   const found = [...text.matchAll(TOKEN)].map(([token]) => token);
-  for (const word of text.split(/[\s"'`]+/)) {
+  // Fields, as in id=ID,ref=REF, are words of their own.
+  for (const word of text.split(/[\s"'`]+|,(?=\w+=)/)) {
     const [, name, value] = /^(?:(\w+)=)?(.*)$/s.exec(word)!;
     if (name !== undefined && name.length >= WORD_MIN && isRandom(name)) found.push(name);
     const parts = PATH.test(value) ? value.split("/").filter((part) => hasRun(part, WORD_MIN)) : [value];

@@ -2,11 +2,12 @@
  * A key that a person puts into a command line by mistake: the CLI does not repeat it to screen, log or list.
  */
 import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
 import { KEY } from "../../helper/credential.ts";
 import { Place } from "../../api/cli_harness.ts";
 
 const RANDOM = "Zx8kQ2mN7pR4sT9vW1yB";
-/** Calls with a key in place of the word `@`, in commands that need no service, and in some that do. */
+/** Calls with a key for `@` and a folder with a Dockerfile for `FOLDER`, some of which need a service. */
 const CALLS = [
   ["@"],
   ["list", "@"],
@@ -27,13 +28,20 @@ const CALLS = [
   ["credentials", "audit", "--ref", "@"],
   ["logs", "--json", "@", "@"],
   ["mcp", "call", "@"],
+  ["image", "build", "FOLDER", "--secret", "id=npm,src=@"],
+  ["image", "build", "FOLDER", "--tag", "x:1", "--login", "registry=ghcr.io,user=me,ref=@"],
+  ["image", "build", "FOLDER", "--tag", "x:1", "--secret", "id=npm,ref=@"],
+  ["image", "build", "FOLDER", "--tag", "x:1", "--secret", "id=@,src=file"],
 ];
 
 Deno.test("no error of a command repeats a key among its arguments", async () => {
   await using place = await Place.make();
+  const folder = join(place.dir, "context");
+  await Deno.mkdir(folder);
+  await Deno.writeTextFile(join(folder, "Dockerfile"), "FROM scratch\n");
   for (const key of [KEY.anthropic, RANDOM]) {
     for (const call of CALLS) {
-      const args = call.map((word) => word.replace("@", key));
+      const args = call.map((word) => word.replace("@", key).replace("FOLDER", folder));
       const { code, stdout, stderr } = await place.sbx(args, { stdin: "" });
       assert(code !== 0, args.join(" "));
       assert(stderr !== "", args.join(" "));
