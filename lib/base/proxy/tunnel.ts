@@ -176,7 +176,7 @@ function addressBytes(hostname: string): number[] {
   const address = parseAddress(hostname);
   if (address) return [address.length === 4 ? 1 : 4, ...address];
   const name = new TextEncoder().encode(hostname);
-  // Its length has one byte: the rest would be the port, and what the host gets.
+  // Its length has one byte: the rest would be the port, and bytes for the host.
   if (name.length > 255) throw new Deno.errors.InvalidData("a name with more than 255 bytes");
   return [3, name.length, ...name];
 }
