@@ -6,6 +6,12 @@
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${SBX_CI_OUT:-sbx-ci} profile=${SBX_CI_PROFILE:-code}
+# A commit can bring links there, by which files of this machine would be written or published.
+if [ -L "$out" ] || [ -n "$(find "$out" -type l -print -quit 2>/dev/null)" ]; then
+  echo "ci.sh: $out is or has a symbolic link: remove it, or name another folder in SBX_CI_OUT" >&2
+  exit 2
+fi
+[ -z "${GITHUB_OUTPUT:-}" ] || echo "out=$out" >>"$GITHUB_OUTPUT"
 [ -n "${SBX_CI_COMMAND:-}" ] || { echo "ci.sh: SBX_CI_COMMAND is empty: name the line to run in the VM" >&2; exit 2; }
 
 if ! sbx=$(command -v sbx); then

@@ -24,7 +24,7 @@ import {
   FAIL_ON,
   type FailOn,
 } from "./ci_files.ts";
-import { isGithub, showProgram } from "./ci_output.ts";
+import { isGithub, makeReportFolder, showProgram, writeReport } from "./ci_output.ts";
 import { join } from "node:path";
 
 const OUT = "sbx-ci";
@@ -63,7 +63,7 @@ export const command: Command = {
     const { image } = await pullNamedImage(args);
     const program = await programRequest(command, args, undefined, false);
     const out = args.text("out") ?? OUT;
-    await makeFolder(out);
+    await makeReportFolder(out);
     const client = await connect();
     const json: CreateRequest = {
       ...sizeOf(args),
@@ -109,16 +109,6 @@ function failOnOf(args: Arguments): FailOn {
   throw usageError(command, `invalid value "${word}" of --fail-on`, `one of ${FAIL_ON.join(", ")}`);
 }
 
-/** Made before the VM, whose work would be lost without it. @throws {SbxError} `ci.folder` */
-async function makeFolder(path: string): Promise<void> {
-  await Deno.mkdir(path, { recursive: true }).catch((cause) => {
-    throw new SbxError("ci.folder", `the folder ${path} cannot be made`, {
-      cause,
-      hint: "name another one with --out",
-    });
-  });
-}
-
 async function findingsOf(client: Client, session: string): Promise<ListedFinding[]> {
   const findings: ListedFinding[] = [];
   const path = `/sessions/${segment(session)}/findings`;
@@ -145,8 +135,7 @@ async function writeFiles(client: Client, out: string, run: CiRun, failOn: FailO
     "gl-code-quality-report.json": ciCodeQuality(run.findings),
     "certificate.json": JSON.stringify(certificate) + "\n",
   };
-  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(join(out, name), text);
-  await Deno.copyFile((await findLedger(run.session)).path, join(out, "session.db"));
+  await writeReport(out, files, (await findLedger(run.session)).path);
   // On the stream of the program's output: on the other one they could be read while commands are stopped.
   if (isGithub()) { for (const line of ciAnnotations(run, failOn)) await print(line); }
   const shown = Deno.env.get("GITHUB_STEP_SUMMARY");
