@@ -55,7 +55,7 @@ export class AskedOnce {
   }
 }
 
-/** The clients of one request: one may come again before its first connection is seen to end. */
+/** The clients of one request: one that comes again may be here before its first connection ends. */
 class Clients {
   readonly #gone = new AbortController();
   #count = 0;

@@ -1,4 +1,4 @@
-/** Copied records, against records of parsed events: of each family and form, and of hostile texts. */
+/** Copied records against records of parsed events: of each family and form, and of hostile texts. */
 import { assert, assertEquals } from "@std/assert";
 import { canonicalJson } from "../../../../lib/base/json/mod.ts";
 import { EVENT_FAMILIES, type EventFamily, type EventType } from "../../../../lib/event/mod.ts";
