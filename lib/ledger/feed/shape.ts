@@ -189,7 +189,8 @@ export function matchShape(text: string, start: number, { runs, gaps }: Cuts, pl
 }
 
 /**
- * End of plain text within quotes: what JSON and ASCII have as it is; -1 for any other, and for long text.
+ * End of plain text within quotes: characters that JSON and ASCII have as they are; -1 for any other, and
+ * for long text.
  */
 function passCopied(text: string, start: number): number {
   const most = start + COPY_MAX;

@@ -97,7 +97,7 @@ function toLogRecord(
 
 type Fields = Record<string, unknown>;
 
-/** Names of the conventions for what an API calls otherwise; the others are theirs already. */
+/** Names of the conventions for operations that an API names otherwise; the others are theirs already. */
 const GEN_AI_OPERATIONS: Record<string, string> = {
   "chat.completions": "chat",
   completions: "text_completion",
