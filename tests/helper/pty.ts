@@ -39,7 +39,10 @@ export class Pty implements AsyncDisposable {
   }
 
   async #show(): Promise<void> {
-    for await (const bytes of this.#child.stdout) this.#terminal.write(bytes);
+    // The terminal draws later than it takes: a program is over when its last words are on the screen.
+    for await (const bytes of this.#child.stdout) {
+      await new Promise<void>((drawn) => this.#terminal.write(bytes, drawn));
+    }
     this.#isOver = true;
   }
 
