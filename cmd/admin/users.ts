@@ -20,7 +20,7 @@ const OUTPUT_MAX = 1024 * 1024;
 const HOMES_MAX = 16;
 /** Longest time for the metrics of one user, in `ms`: of all homes, so that no user delays the others'. */
 const METRICS_MS = timeLimit(30_000);
-/** Whether a service answers. */
+/** Metric that is 1 for a service that answers, and 0 for another. */
 const UP = "sbx_user_service_up";
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
 const PROBLEM_MAX = 500;
@@ -122,9 +122,9 @@ async function run(args: Arguments): Promise<number> {
   return outcomes.some(({ left }) => left.length > 0) ? 1 : 0;
 }
 
-function requireRoot(todo: string, own: string): void {
+function requireRoot(purpose: string, own: string): void {
   if (Deno.uid() === 0) return;
-  throw new SbxError("users.denied", `processes of other users are root's to ${todo}`, {
+  throw new SbxError("users.denied", `processes of other users are root's to ${purpose}`, {
     hint: `run it with sudo; ${own}`,
   });
 }

@@ -20,7 +20,7 @@ export function partsOf(issue: string): Parts {
   return { what, advice, commands: commandsOf(advice) };
 }
 
-/** Whether words begin with a command. */
+/** True for words that begin with a command. */
 export function isCommand(words: string): boolean {
   return PROGRAMS.includes(words.split(" ", 1)[0]);
 }

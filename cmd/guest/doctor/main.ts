@@ -25,8 +25,7 @@ import {
   handshake,
 } from "./checks.ts";
 
-// Together, since most of the time is waiting; the clients after that, when it is known
-// whether they can get anywhere.
+// Together, since most of the time is waiting; the clients after that, which need the network to work.
 const tls = handshake();
 const results = await Promise.all([
   check("clock", checkClock),

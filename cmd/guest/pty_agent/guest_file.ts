@@ -175,8 +175,8 @@ function look(path: string): void {
 }
 
 /**
- * Wakes programs that watch files which the host has changed. Setting a mode that is there already changes
- * nothing, reads the file's state anew, and is an event for the watchers of the file and of its folder.
+ * Wakes programs that watch files which the host has changed. Setting the mode that a file has changes
+ * nothing, reads its state again, and is an event for the watchers of the file and of its folder.
  */
 async function wake(paths: string[]): Promise<void> {
   for (const path of paths) {

@@ -5,7 +5,7 @@ import { print } from "../../../lib/base/print/mod.ts";
 import { streamProgram } from "../vm/program.ts";
 import { join } from "node:path";
 
-/** Whether GitHub's runner reads this output, and obeys its workflow commands. */
+/** True where GitHub's runner reads this output, and obeys its workflow commands. */
 export const isGithub = () => Deno.env.get("GITHUB_ACTIONS") === "true";
 
 /**

@@ -17,7 +17,7 @@ const FETCH_MS = timeLimit(15_000), ANSWER_MS = timeLimit(15_000);
 const MEMORY_MB = 32;
 /** Names that one question may have resolved, proxies of one answer, and characters of it. */
 const NAMES_MAX = 16, WAYS_MAX = 8, ANSWER_MAX = 2048;
-/** How long an answer and the file are used, in `ms`, and a file that cannot be read again; answers kept. */
+/** Lives of an answer, of the file, and of a file that cannot be read again, in `ms`; answers kept. */
 const ANSWER_LIFE_MS = 60_000, FILE_LIFE_MS = 30 * 60_000, OLD_FILE_LIFE_MS = 60_000, ANSWERS_MAX = 1000;
 /** Workers at once, and questions that may wait for one: a guest chooses how many hosts it connects to. */
 const WORKERS_MAX = 4, WAITING_MAX = 256;

@@ -5,9 +5,8 @@ import { timingSafeEqual } from "@std/crypto";
 import { asSbxError } from "../error/mod.ts";
 import { log } from "../log/mod.ts";
 import { timeLimit } from "../time/mod.ts";
-import { closeQuietly } from "../wire/mod.ts";
-import type { Proxy } from "./settings.ts";
-import { urlOf } from "./settings.ts";
+import { closeQuietly, writeAll } from "../wire/mod.ts";
+import { type Proxy, urlOf } from "./settings.ts";
 import { pipeBoth } from "./tunnel.ts";
 
 /** Longest head of a request, in `bytes`. */
@@ -98,21 +97,18 @@ export class Relay implements Disposable {
       log.warn(asSbxError(error, "the way to an upstream").message);
       return await refuse(conn, "502 Bad Gateway");
     }
-    const write = async (to: Deno.Conn, bytes: Uint8Array) => {
-      for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
-    };
     try {
-      if (method === "CONNECT") await write(conn, encode("HTTP/1.1 200 OK\r\n\r\n"));
+      if (method === "CONNECT") await writeAll(conn, encode("HTTP/1.1 200 OK\r\n\r\n"));
       else {
         // One request a connection: the next may be another server's.
         const kept = fields.filter((field) => !/^(proxy-|connection:|keep-alive:)/i.test(field));
         const path = `${url.pathname}${url.search}`;
-        await write(
+        await writeAll(
           far,
           latin1Bytes([`${method} ${path} HTTP/1.1`, ...kept, "connection: close"].join("\r\n") + END),
         );
       }
-      await write(far, method === "CONNECT" ? rest : rest.subarray(0, bodyLength(fields)));
+      await writeAll(far, method === "CONNECT" ? rest : rest.subarray(0, bodyLength(fields)));
     } catch (error) {
       closeQuietly(far);
       throw error;

@@ -35,7 +35,7 @@ export interface ProxySettings {
 
 /** A proxy. Its password is in no message. */
 export interface Proxy {
-  /** how this machine speaks to it */
+  /** protocol between this machine and the proxy */
   scheme: "http" | "https" | "socks5";
   hostname: string;
   port: number;

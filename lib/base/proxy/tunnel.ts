@@ -1,10 +1,9 @@
 /**
  * TCP connections through a proxy: CONNECT (RFC 9110 §9.3.6), also over TLS, and SOCKS5 (RFC 1928, RFC 1929).
  */
-import { SbxError } from "../error/mod.ts";
-import { ignore } from "../error/mod.ts";
+import { ignore, SbxError } from "../error/mod.ts";
 import { parseAddress } from "../address/mod.ts";
-import { closeQuietly } from "../wire/mod.ts";
+import { closeQuietly, writeAll } from "../wire/mod.ts";
 import type { Proxy, ProxyLogin } from "./settings.ts";
 
 /** Longest head of a proxy's answer, in `bytes`. */
@@ -107,10 +106,6 @@ function matched(head: string): number {
   let count = END.length;
   while (!head.endsWith(END.slice(0, count))) count--;
   return count;
-}
-
-async function writeAll(conn: Deno.Conn, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await conn.write(bytes.subarray(at));
 }
 
 function failed({ hostname, port }: Proxy, what: string, hint: string, cause?: unknown): SbxError {

@@ -147,7 +147,7 @@ async function ask(
 
 /**
  * Another user's socket is no agent of this person: where the agent has ended,
- * somebody may have taken its path.
+ * another user may have taken its path.
  */
 function requireOwn(socket: string): void {
   const { uid, isSocket } = Deno.statSync(socket);
