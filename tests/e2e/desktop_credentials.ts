@@ -37,12 +37,15 @@ export async function credentialSteps(t: Deno.TestContext, { sbx, desktop }: Des
     "a decoy is made up, and a credential is revoked after the page says what that means",
     async () => {
       await page.getByRole("button", { name: "Add a credential" }).click();
-      await page.getByRole("button", { name: /^Anthropic/ }).click();
+      // After a frame it would take the focus, and the letters, from the label that is typed next.
+      const anthropic = page.getByRole("button", { name: /^Anthropic/ });
+      assertEquals(await desktop.focuses(anthropic, "dialog [type=password]"), true);
       await page.getByLabel("Label (optional)").fill("bait");
       await page.getByLabel(/^A decoy/).check();
       await page.getByRole("button", { name: "Add", exact: true }).click();
       await page.getByRole("row", { name: /bait/ }).getByText("decoy").waitFor();
-      await page.getByRole("button", { name: "More for bait" }).click();
+      const more = page.getByRole("button", { name: "More for bait" });
+      assertEquals(await desktop.focuses(more, "[role=menuitem]"), true);
       await page.getByRole("menuitem", { name: "Uses" }).click();
       await page.getByText("It was never used.").waitFor();
       assertEquals(await desktop.violations(), []);

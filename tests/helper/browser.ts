@@ -1,6 +1,13 @@
 /** Debian's Chromium on the desktop page of one home, for tests. */
 import axe from "axe-core";
-import { type Browser, type BrowserContext, chromium, type Page, type Request } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  chromium,
+  type Locator,
+  type Page,
+  type Request,
+} from "playwright-core";
 import { timeLimit } from "../../lib/base/time/mod.ts";
 import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import type { Sbx } from "./sbx.ts";
@@ -11,6 +18,15 @@ const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
 const CHROMIUM = "/usr/bin/chromium";
 /** `ms` that a step waits, as long as `eventually` does: a machine under load boots a VM in a minute. */
 const WAIT_MS = 180_000;
+
+/** What {@linkcode DesktopBrowser.focuses} uses of the page that it runs in. */
+interface Dom {
+  document: { body: unknown; activeElement: unknown; querySelector(selector: string): unknown };
+  MutationObserver: new (changed: () => void) => {
+    observe(target: unknown, what: { childList: boolean; subtree: boolean }): void;
+    disconnect(): void;
+  };
+}
 
 /** A browser with one page, and everything in it that a page must not do. */
 export class DesktopBrowser {
@@ -82,6 +98,27 @@ export class DesktopBrowser {
       for (const request of this.#pending) await request.response().then((answer) => answer?.finished());
       await this.page.evaluate(drawn);
     } while (this.#pending.size > 0);
+  }
+
+  /**
+   * Presses a button, and looks at once when `selector` is there: before the first frame that shows it, so
+   * before anything is typed into it.
+   *
+   * @returns whether it has the focus already
+   */
+  focuses(button: Locator, selector: string): Promise<boolean> {
+    return button.evaluate((element: { click(): void }, selector) =>
+      new Promise((resolve) => {
+        const { document, MutationObserver } = globalThis as unknown as Dom;
+        const observer = new MutationObserver(() => {
+          const found = document.querySelector(selector);
+          if (found === null) return;
+          observer.disconnect();
+          resolve(document.activeElement === found);
+        });
+        observer.observe(document.body, { childList: true, subtree: true });
+        element.click();
+      }), selector);
   }
 
   /**

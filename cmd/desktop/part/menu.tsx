@@ -1,6 +1,6 @@
 import { useSignal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 export interface MenuItem {
   label: string;
@@ -23,7 +23,7 @@ export function Menu({ label, items, children, isDisabled }: {
   const root = useRef<HTMLDivElement>(null);
   const button = useRef<HTMLButtonElement>(null);
   const entries = () => [...root.current!.querySelectorAll<HTMLElement>("[role=menuitem]")];
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!isOpen.value) return;
     entries()[0]?.focus();
     const onPress = ({ target }: Event) => root.current?.contains(target as Node) || (isOpen.value = false);

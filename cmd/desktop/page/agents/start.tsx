@@ -1,6 +1,6 @@
 /** Starts an agent on a folder: its folder, its task, its key, and the build of its image. */
 import { type Signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { go } from "../../app/route.ts";
 import { ApiError } from "../../api/client.ts";
 import { type Agent, api, type CredentialView } from "../../api/routes.ts";
@@ -175,7 +175,7 @@ function FolderField({ dir, problem }: { dir: Signal<string>; problem: string | 
     });
     return () => isLate = true;
   }, [dir.value]);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const take = (path: string) => {
     dir.value = path;
     isOpen.value = false;

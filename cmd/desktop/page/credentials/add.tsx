@@ -1,6 +1,6 @@
 /** The dialog of a new credential: a provider of the catalogue, then its key. */
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { api, type CredentialAdd, type CredentialView, type Provider } from "../../api/routes.ts";
 import { CommandLine, Dialog, FormEnd } from "../../part/common.tsx";
 import { Icon } from "../../part/icon.tsx";
@@ -65,7 +65,7 @@ function Catalogue(
 ) {
   const typed = useSignal("");
   const field = useRef<HTMLInputElement>(null);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   const words = text.credentials.form;
   const wanted = typed.value.trim().toLowerCase();
   const found = providers.filter(({ id, title, hosts, aliases = [] }) =>
@@ -128,7 +128,9 @@ function KeyForm({ provider, onAdded, onClose }: Omit<Props, "provider"> & { pro
   const isBusy = useSignal(false);
   const isDecoy = useSignal(false);
   const words = text.credentials.form;
-  useEffect(() => secret.current?.focus(), []);
+  // With the form: after the paint it would take the focus, and the first letters, of the label that a quick
+  // person has gone on to, into the secret.
+  useLayoutEffect(() => secret.current?.focus(), []);
   const { id, hosts, named_hosts, env = [], prefixes, docs, not_yet } = provider;
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
