@@ -1,5 +1,5 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { api, type AskRule, type AskView, type RecordedEvent } from "../../api/routes.ts";
 import { act, asks, connection, notice, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
@@ -56,7 +56,8 @@ export function InboxPage() {
       document.removeEventListener("visibilitychange", restart);
     };
   }, []);
-  useEffect(() => {
+  // Before the paint: no key that is pressed at the first sight of an ask is lost.
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const ask = asks.peek().find(({ ask_id }) => ask_id === shown.peek().chosen);
       if (isTyping(event) || document.querySelector("dialog[open]")) return;
