@@ -75,6 +75,8 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.response.grpc.response_bytes": {"type":"number","cel":"int","description":"bytes of the server's messages"},
   "http.response.grpc.responses": {"type":"number","cel":"int","description":"number of the server's messages"},
   "http.response.grpc.status": {"type":"number","cel":"int","description":"status of the call, 0 for OK; absent: the call ended without one"},
+  "http.response.messages": {"type":"list","cel":"list<dyn>","description":"messages of a WebSocket that is over, as at_ms, from (guest, upstream), size, state, text and truncated; absent: network.websocket_messages is off"},
+  "http.response.messages_missing": {"type":"number","cel":"int","description":"messages of the WebSocket that had no room in the event"},
   "http.response.no_close_notify": {"type":"bool","cel":"bool","description":"true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing"},
   "dns.request.qname": {"type":"string","cel":"string","description":"lower case, without the last dot"},
   "dns.request.qtype": {"type":"string","cel":"string"},

@@ -115,6 +115,17 @@ const GrpcResult = z.strictObject({
   ),
 });
 
+/** A message of a WebSocket; `text` never contains a secret. */
+const SocketMessage = z.strictObject({
+  from: z.enum(["guest", "upstream"]),
+  at_ms: count.describe("since the WebSocket opened"),
+  size: count.describe("bytes, without compression"),
+  state: z.enum(["missing", "text", "binary", "redacted"]),
+  text: z.string().optional(),
+  truncated: z.boolean(),
+  redaction_reason: z.string().optional(),
+});
+
 /** A command of a guest over SSH (docs/design/contracts/05-policy.md §5, "SSH"). */
 const Ssh = z.strictObject({
   command: z.string().describe("command line, or name of the subsystem; empty for a shell"),
@@ -153,6 +164,10 @@ const Http = z.strictObject({
     headers: Headers,
     body: Body,
     grpc: GrpcResult.optional(),
+    messages: z.array(SocketMessage).optional().describe(
+      "messages of a WebSocket that is over, as at_ms, from (guest, upstream), size, state, text and truncated; absent: network.websocket_messages is off",
+    ),
+    messages_missing: count.optional().describe("messages of the WebSocket that had no room in the event"),
     no_close_notify: z.boolean().optional().describe(
       "true: the end of the body is the end of a TLS connection without close_notify, so that bytes may be missing",
     ),

@@ -393,6 +393,7 @@ export function networkOf(settings: SettingsStore): Contract["network"] {
     ...(extraCaFile ? { extra_ca_file: extraCaFile as string } : {}),
     ...(priceFile ? { price_file: priceFile as string } : {}),
     ...(settings.inForce("network.http2") === false && { http2: false }),
+    ...(settings.inForce("network.websocket_messages") === true && { websocket_messages: true }),
   };
 }
 

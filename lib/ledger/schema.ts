@@ -231,6 +231,8 @@ const FAMILIES: Record<EventFamily, { view: string; columns: Columns }> = {
       cache_digest: "http.response.cache_digest",
       address: "http.response.address",
       grpc_result: "http.response.grpc",
+      messages: "http.response.messages",
+      messages_missing: "http.response.messages_missing",
       response_headers: "http.response.headers",
       response_body: "http.response.body",
     },

@@ -101,6 +101,15 @@ export const SOCKET_INFLATED_MAX = 64 * 1024 * 1024;
  * {@linkcode BUFFERED_TOTAL_MAX}, and without room none is.
  */
 export const SOCKET_DEFLATE_BYTES = 512 * 1024;
+/** Most messages of a WebSocket in its event; the rest is counted. */
+export const SOCKET_MESSAGES_MAX = 256;
+/** Most `bytes` of one message in its event. */
+export const SOCKET_MESSAGE_MAX = 8 * 1024;
+/**
+ * Most `bytes` of all messages of a WebSocket in its event: counted as buffered as long as it is open, as
+ * {@linkcode SOCKET_DEFLATE_BYTES} are.
+ */
+export const SOCKET_RECORD_BYTES = 64 * 1024;
 /** Most pings of one side of a WebSocket whose answers are awaited. */
 export const PINGS_MAX = 16;
 

@@ -75,6 +75,7 @@ export class NetProxy {
       closeMs: this.#timeouts.close,
       lingerMs: this.#timeouts.linger,
       budget: new BufferBudget(this.#timeouts.buffer),
+      recordsMessages: options.recordsMessages === true,
     };
     if (options.cache) {
       // A guest that makes an upstream answer out of step on its own connections
@@ -538,6 +539,8 @@ export interface NetOptions {
   timeouts?: Partial<NetTimeouts>;
   /** false: guests get HTTP/1.1 only */
   http2?: boolean;
+  /** true: events of WebSockets have their messages */
+  recordsMessages?: boolean;
 }
 
 // Packets outside of TCP connections and DNS: the guest's kernel refuses them.

@@ -76,11 +76,12 @@ export class Network {
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
   static async open({ home, contract, gate, broker, rate, mayCache }: NetworkOptions): Promise<Network> {
-    const [ca, { resolvers, overrides, caCerts, prices, http2, host }, cache] = await Promise.all([
-      openCa(home) as Promise<Ca>,
-      readNetworkConfig(contract.network),
-      openCache(home, contract, mayCache),
-    ]);
+    const [ca, { resolvers, overrides, caCerts, prices, http2, recordsMessages, host }, cache] = await Promise
+      .all([
+        openCa(home) as Promise<Ca>,
+        readNetworkConfig(contract.network),
+        openCache(home, contract, mayCache),
+      ]);
     const dns = new DnsService({
       gate,
       resolvers,
@@ -97,6 +98,7 @@ export class Network {
       dialOverride: (host, port) => overrides.target(host, port),
       caCerts,
       http2,
+      recordsMessages,
       connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
     });
     return new Network({ gate, broker, rate }, dns, proxy);

@@ -33,6 +33,8 @@ export interface TestNetOptions {
   nameOf?: NetOptions["names"]["nameOf"];
   /** false: guests get HTTP/1.1 only */
   http2?: boolean;
+  /** true: events of WebSockets have their messages */
+  recordsMessages?: boolean;
   /** what findings hold back */
   hold?: GateOptions["hold"];
 }
@@ -78,6 +80,7 @@ export class TestNet implements AsyncDisposable {
       ...(options.models && { models: options.models }),
       ...(options.cache && { cache: options.cache }),
       ...(options.http2 !== undefined && { http2: options.http2 }),
+      ...(options.recordsMessages && { recordsMessages: true }),
     });
     const caPath = join(dir, "guest-ca.pem");
     await Deno.writeTextFile(caPath, ca.certificate);

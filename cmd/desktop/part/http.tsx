@@ -65,7 +65,33 @@ export function HttpExchange({ http }: { http: HttpEvent }) {
           body={response.body}
         />
       )}
+      {response?.messages && (
+        <SocketMessages messages={response.messages} missing={response.messages_missing} />
+      )}
     </>
+  );
+}
+
+/** The messages of a WebSocket, in the order in which they ended. */
+function SocketMessages(
+  { messages, missing }: {
+    messages: NonNullable<NonNullable<HttpEvent["response"]>["messages"]>;
+    missing: number | undefined;
+  },
+) {
+  const words = text.http;
+  return (
+    <section aria-label={words.messages} class="message">
+      <h3>{words.messages}</h3>
+      {messages.length === 0 && <p class="hint">{text.common.none}</p>}
+      {messages.map(({ at_ms, from, ...body }, at) => (
+        <div key={at}>
+          <p class="hint">{words.message(at_ms, from)}</p>
+          <BodyText label={words.message(at_ms, from)} body={body} />
+        </div>
+      ))}
+      {missing !== undefined && <p class="hint">{words.messagesMissing(missing)}</p>}
+    </section>
   );
 }
 

@@ -134,6 +134,9 @@ const firstSteps = {
   },
 };
 
+/** Who sent a message of a WebSocket. */
+const SIDES = { guest: "sent", upstream: "received" };
+
 /** Texts of requests and responses. */
 const http = {
   request: "Request",
@@ -147,6 +150,9 @@ const http = {
     redacted: (size: number) => `Left out of the record: ${size} bytes.`,
   },
   cut: "Only a part is shown.",
+  messages: "Messages",
+  messagesMissing: (count: number) => `${count} more had no room in the record.`,
+  message: (ms: number, from: "guest" | "upstream") => `${(ms / 1000).toFixed(1)} s, ${SIDES[from]}`,
 };
 
 export const text = {

@@ -132,7 +132,7 @@ type Json = Record<string, unknown>;
 
 /** Fields with contents of requests and responses, by family; a body keeps its size and its type. */
 const CONTENTS: Record<string, readonly string[]> = {
-  http: ["request.body", "response.body"],
+  http: ["request.body", "response.body", "response.messages"],
   model: ["request.body", "response.tool_calls"],
   mcp: ["request.arguments", "response.content"],
 };
@@ -140,7 +140,8 @@ const CONTENTS: Record<string, readonly string[]> = {
  * Fields that hold contents, in canonical JSON. Rows without any are sent as stored: parsing each one costs
  * more than all other work of shipping.
  */
-const CONTENT = /"(?:tool_calls|arguments|content)":|"body":(?!\{"state":"missing","truncated":false\})/;
+const CONTENT =
+  /"(?:tool_calls|arguments|content|messages)":|"body":(?!\{"state":"missing","truncated":false\})/;
 
 /**
  * Searches lines for one with contents.

@@ -36,6 +36,8 @@ export interface ExchangeContext {
   /** time for the rest of a model's answer whose client is gone, in `ms` */
   lingerMs: number;
   budget: BufferBudget;
+  /** events of WebSockets have their messages */
+  recordsMessages: boolean;
 }
 
 /** A refusal in the protocol of the client. */

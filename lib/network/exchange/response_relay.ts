@@ -245,7 +245,7 @@ export class ResponseRelay {
     } finally {
       const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
       this.#finish({
-        response: this.#describe(101, headers, moved.received, body),
+        response: { ...this.#describe(101, headers, moved.received, body), ...await socket.messages() },
         ...(error !== undefined && { error }),
       });
     }

@@ -20,6 +20,7 @@ import {
   type DataPiece,
   type Deflate,
   EXTENSIONS,
+  type Side,
   type SocketChannel,
   SocketEnded,
   SocketRelay,
@@ -32,6 +33,7 @@ import { NO_BYTES } from "../message/bytes.ts";
 import type { Header } from "../message/header.ts";
 import type { BufferBudget, Receiving } from "./body_buffer.ts";
 import type { Requester } from "./request.ts";
+import { SocketRecord } from "./socket_record.ts";
 import { ModelTap, type TapEnd } from "./model_tap.ts";
 
 export interface SocketExchangeOptions {
@@ -58,6 +60,7 @@ export function releaseWindows(budget: BufferBudget, taken: Deflate | undefined)
 export class SocketExchange {
   readonly #context: ExchangeContext;
   readonly #options: SocketExchangeOptions;
+  #record?: SocketRecord;
 
   constructor(context: ExchangeContext, options: SocketExchangeOptions) {
     this.#context = context;
@@ -97,10 +100,26 @@ export class SocketExchange {
     const channels = { guest: this.#channelOf("request"), upstream: this.#channelOf("response") };
     const model = this.#modelOf(relay);
     const { error, fault } = await relay.run(
-      model ? { guest: model.guest(channels.guest), upstream: model.upstream(channels.upstream) } : channels,
+      model
+        ? { guest: model.guest(channels.guest), upstream: model.upstream(channels.upstream) }
+        : this.#recorded(channels),
     ).finally(() => model?.end());
     if (fault?.side === "guest") this.#refuse(fault.reason);
     return error;
+  }
+
+  /** Fields of the event of a WebSocket that is over. */
+  async messages(): ReturnType<SocketRecord["end"]> {
+    return await this.#record?.end() ?? {};
+  }
+
+  /** Model calls are events of their own; other messages are recorded where that is chosen. */
+  #recorded({ guest, upstream }: Record<Side, SocketChannel>): Record<Side, SocketChannel> {
+    const { recordsMessages, broker, budget } = this.#context;
+    const record = this.#record = recordsMessages ? SocketRecord.begin(broker, budget) : undefined;
+    return record
+      ? { guest: record.channel("guest", guest), upstream: record.channel("upstream", upstream) }
+      : { guest, upstream };
   }
 
   #channelOf(direction: "request" | "response"): SocketChannel {

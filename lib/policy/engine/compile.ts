@@ -281,6 +281,8 @@ const AWS = "http.request.aws.";
 const GRPC = ["http.request.grpc.", "http.response.grpc."];
 /** The copy that answered a request, and the address that did; the host sets them. */
 const ANSWERED_BY = ["http.response.cache_digest", "http.response.address"];
+/** The messages of a WebSocket that is over. */
+const MESSAGES = ["http.response.messages", "http.response.messages_missing"];
 const HEADERS = ["http.request.headers", "http.response.headers"];
 /** Prefix of tool arguments, which are rewritten by name and may have any type. */
 const ARGUMENTS = "mcp.request.arguments.";
@@ -381,6 +383,9 @@ function rewritableField(path: string) {
   }
   if (ANSWERED_BY.includes(path)) {
     throw new MatchError(`${path} says where the bytes came from; block the request instead`);
+  }
+  if (MESSAGES.includes(path)) {
+    throw new MatchError(`${path} records messages that have passed; block the upgrade instead`);
   }
   if (path.startsWith(GIT)) {
     throw new MatchError(`${path} describes a git operation; block it instead`);

@@ -119,6 +119,8 @@ export const Contract = z.strictObject({
     price_file: z.string().optional(),
     /** false: guests get HTTP/1.1 only */
     http2: z.boolean().optional(),
+    /** true: events of WebSockets have their messages */
+    websocket_messages: z.boolean().optional(),
   }),
   /** shared cache; absent: the profile has none, or corp or the user switched it off */
   cache: z.strictObject({

@@ -15,6 +15,8 @@ export interface NetworkConfig {
   prices: Prices;
   /** guests get HTTP/2 too */
   http2: boolean;
+  /** events of WebSockets have their messages */
+  recordsMessages: boolean;
   /** way to upstreams */
   host: HostNetwork;
 }
@@ -27,7 +29,7 @@ export interface NetworkConfig {
  * `model.prices.not_found`, each naming the setting
  */
 export async function readNetworkConfig(
-  { resolvers, overrides, host_services, extra_ca_file, price_file, proxy, http2 = true }:
+  { resolvers, overrides, host_services, extra_ca_file, price_file, proxy, http2 = true, websocket_messages }:
     Contract["network"],
 ): Promise<NetworkConfig> {
   const [resolverList, overrideTable, caCerts, prices, proxies] = await Promise.all([
@@ -52,6 +54,7 @@ export async function readNetworkConfig(
     caCerts,
     prices,
     http2,
+    recordsMessages: websocket_messages === true,
     host: new HostNetwork(proxies, caCerts),
   };
 }

@@ -28,18 +28,22 @@ async function sent(grants?: BodyGrant[]): Promise<{ text: string; whole: boolea
         path: '/"body":{"state":"missing","truncated":false}',
         body: { ...body, text: `"body":{"state":"missing","truncated":false} ${SECRET}` },
       }),
+      requestEvent("http.request"),
     ];
     for (const event of events) {
       event.common.session_id = SESSION_A;
       ledger.append({ event: event as Event });
     }
-    const [http, , mcp, model] = events.map(({ common }) => common.event_id);
+    const [http, , mcp, model, , socket] = events.map(({ common }) => common.event_id);
     ledger.end({ event_id: http, response: { status: 200, headers: {}, body } });
     ledger.end({ event_id: mcp, response: { is_error: false, content: [{ type: "text", text: SECRET }] } });
     ledger.end({
       event_id: model,
       response: { status: 200, tool_calls: [{ name: "x", arguments: SECRET }] },
     });
+    const message = { from: "guest", at_ms: 1, size: 18, state: "text", text: SECRET, truncated: false };
+    const none = { state: "missing", truncated: false };
+    ledger.end({ event_id: socket, response: { status: 101, headers: {}, body: none, messages: [message] } });
     // An end whose event is unknown.
     ledger.end({ event_id: "0123456789ab", response: { status: 200, body } });
   }
@@ -60,16 +64,16 @@ async function sent(grants?: BodyGrant[]): Promise<{ text: string; whole: boolea
 Deno.test("no contents of requests and responses leave, and the rows verify", async () => {
   const { text, whole } = await sent();
   assert(!text.includes(SECRET), text);
-  assertEquals(whole, [false, true, false, false, false]);
+  assertEquals(whole, [false, true, false, false, false, true]);
   assert(text.includes('"redaction_reason":"fleet.withheld"'));
   assert(text.includes('"size":18'), "how large a body was may be known");
 });
 
 Deno.test("a grant covers its family and hosts, and nothing else", async () => {
   const { text, whole } = await sent([{ family: "http", hosts: ["*.example.com"] }]);
-  assertEquals(whole, [true, true, false, false, true]);
+  assertEquals(whole, [true, true, false, false, true, true]);
   assert(text.includes(SECRET));
   assert(!text.includes(canonicalJson({ arguments: { text: SECRET } }).slice(1, -1)));
   const { whole: other } = await sent([{ family: "http", hosts: ["example.org", "ample.com"] }]);
-  assertEquals(other, [false, true, false, false, false]);
+  assertEquals(other, [false, true, false, false, false, true]);
 });

@@ -39,6 +39,7 @@ const NOT_REWRITABLE: Reasons = {
   "http.response.address": "set by the host",
   ...reasons("read from path and body", (path) => /^http\.request\.(aws|git|grpc)\./.test(path)),
   ...reasons("read from the messages", (path) => path.startsWith("http.response.grpc.")),
+  ...reasons("messages that have passed", (path) => path.startsWith("http.response.messages")),
   "file.activity.path_class": "derived",
   "file.activity.name": "derived",
   "file.activity.ext": "derived",
@@ -106,6 +107,7 @@ const NOT_EXPORTED: Reasons = {
   ...reasons("keys of objects may hold personal data", (path) => path.startsWith("http.request.aws.")),
   ...reasons("the path has them", (path) => path.startsWith("http.request.grpc.")),
   ...reasons("no use in a finding", (path) => path.startsWith("http.response.grpc.")),
+  ...reasons("messages stay on this machine", (path) => path.startsWith("http.response.messages")),
   ...reasons("commands may hold personal data", (path) => path.startsWith("http.request.ssh.")),
   "http.request.url": "holds the query",
   "http.response.no_close_notify": "no use in a finding",
@@ -185,13 +187,20 @@ function sampleEvent(family: EventFamily, text = "text"): Event {
       ? values?.[0] ?? text
       : type === "map"
       ? { key: cel.includes("list") ? [text] : text }
-      : [cel === "list<string>" ? text : path.endsWith(".git.updates") ? gitUpdate(text) : { name: text }];
+      : [cel === "list<string>" ? text : itemOf(path, text)];
   }
   return EventSchema.parse(event);
 }
 
-function gitUpdate(ref: string) {
-  return { kind: "update", new: "1".repeat(40), old: "2".repeat(40), ref };
+/** An item of a list of objects; items that other programs make may have any field. */
+function itemOf(path: string, text: string): object {
+  if (path.endsWith(".git.updates")) {
+    return { kind: "update", new: "1".repeat(40), old: "2".repeat(40), ref: text };
+  }
+  if (path.endsWith(".messages")) {
+    return { from: "guest", at_ms: 7, size: 7, state: "text", text, truncated: false };
+  }
+  return { name: text };
 }
 
 Deno.test("every event field has a column in a view of the ledger, or a reason against one", () => {

@@ -101,6 +101,13 @@ type = "bool"
 default = true
 meta = { builtin = true }
 
+[settings.network.websocket_messages]
+name = "Messages of WebSockets"
+description = "Record the messages of WebSockets in the event of their upgrade, without secrets: the first 256, and 64 KiB of their text. VMs use a change from their next start"
+type = "bool"
+default = false
+meta = { builtin = true }
+
 [settings.network.mcp_logins]
 name = "Logins at MCP servers"
 description = "Allow sbx mcp login; forced to false by corp, logins of before are not used either"
