@@ -1,5 +1,5 @@
 /** Which of several keys of one provider a VM uses: labels that a person, the VM's profile or corp leaves. */
-import type { StoredEntry } from "./entry.ts";
+import { isForVms, type StoredEntry } from "./entry.ts";
 import type { Provider } from "./provider.ts";
 
 /** Labels of the only keys of some providers; providers without an entry keep all of theirs. */
@@ -17,11 +17,12 @@ export function isLeft(
 
 /**
  * True for an entry that may be a VM's key of its provider: added by a person, alive, no decoy,
- * and no token that renews a login.
+ * no token that renews a login, and none for some VMs, which are given its ref.
  */
-export function isUsable({ source, decoy, revoked_at, subscription, login }: StoredEntry): boolean {
+export function isUsable(entry: StoredEntry): boolean {
+  const { source, decoy, revoked_at, subscription, login } = entry;
   return source === "added" && !decoy && revoked_at === undefined && !login &&
-    subscription?.part !== "refresh";
+    subscription?.part !== "refresh" && !isForVms(entry);
 }
 
 /** The key of a provider that a VM gets: the one added last, of the ones that the tables leave. */

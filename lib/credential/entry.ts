@@ -174,12 +174,17 @@ export interface StoredEntry {
   ssh?: SshTerms;
   /** of a key that signs commits; where the key is elsewhere, a random text is sealed */
   signing?: SigningTerms;
-  /** ids of the VMs it was captured from; only they may use it until a person adds it */
+  /** ids of the VMs it was captured from, or was added for; only they may use it until a person adds it for all */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
   revoked_at?: string;
   /** the secret: base64 of nonce and AES-256-GCM ciphertext, bound to the rest of the entry */
   sealed?: string;
+}
+
+/** True for a credential that a person added for some VMs only: no other uses it, nor takes it for its own. */
+export function isForVms({ source, vms }: Pick<StoredEntry, "source" | "vms">): boolean {
+  return source === "added" && vms !== undefined;
 }
 
 /** Location of a store's key. */

@@ -6,7 +6,7 @@ import { placeIn } from "./decoy.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { awsEndpoint } from "../network/aws/mod.ts";
-import { isSamePlace, type LoginPlace } from "./entry.ts";
+import { isForVms, isSamePlace, type LoginPlace } from "./entry.ts";
 import { type Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { mintsCloudKeys } from "./cloud/minting.ts";
@@ -90,6 +90,7 @@ function ownerDenial(vault: Vault, credential: Credential, to: GrantTo): string 
   const { isOwn, isRevoked, entry } = credential;
   const isAdded = entry.source === "added";
   if (isRevoked) return REASON.revoked;
+  if (isForVms(entry) && (to.isHost || !isOwn)) return REASON.notGranted;
   const isGranted = to.isHost
     ? vault.mayHostUse(entry.provider)
     : vault.mayUse(entry.provider, isOwn && !isAdded);

@@ -13,6 +13,7 @@ export { REF, REF_PREFIX, refOf } from "./ref.ts";
 export { decoySecret, providerOfToken } from "./token.ts";
 export {
   ENTRIES_MAX,
+  isForVms,
   type KeyPlace,
   LABEL_MAX,
   type LoginPlace,

@@ -6,6 +6,7 @@ import {
   corruptError,
   type DatabaseTerms,
   ENTRIES_MAX,
+  isForVms,
   isSamePlace,
   loginEntry,
   type LoginPlace,
@@ -54,6 +55,8 @@ export interface NewCredential {
   offer?: OfferedLogin;
   /** VM it was captured from; absent when a person adds it */
   vm?: string;
+  /** id of the VM that alone may use it, of a credential that a person adds */
+  only?: string;
 }
 
 /** Content of the store, and the stamp of its file. */
@@ -193,7 +196,12 @@ export class CredentialStore {
     });
   }
 
-  /** Removes a credential's secret for good. @throws {SbxError} `credential.not_found` */
+  /**
+   * Removes a credential's secret for good, and of one VM's credential all of it: each
+   * build may make some.
+   *
+   * @throws {SbxError} `credential.not_found`
+   */
   async revoke(ref: string): Promise<StoredEntry> {
     const [revoked] = await this.#change((entries) => {
       const entry = entries.get(ref);
@@ -206,7 +214,10 @@ export class CredentialStore {
         ...rest,
         revoked_at: rest.revoked_at ?? new Date().toISOString(),
       }));
-      for (const tombstone of tombstones) entries.set(tombstone.ref, tombstone);
+      for (const tombstone of tombstones) {
+        if (isForVms(tombstone)) entries.delete(tombstone.ref);
+        else entries.set(tombstone.ref, tombstone);
+      }
       return tombstones;
     });
     return revoked;
@@ -266,12 +277,14 @@ function checkSecret(secret: string): void {
 
 /**
  * Ref of a credential: by its secret, and for a password that is stored for another
- * user or database, by these too.
+ * user or database, or for one VM, by these too.
  */
 function placeOf(
-  { provider, secret, database, vm }: NewCredential,
+  { provider, secret, database, vm, only }: NewCredential,
   entries: ReadonlyMap<string, StoredEntry>,
 ): string {
+  // The same secret may be one of other VMs too, under its own ref.
+  if (only !== undefined) return refOf(provider, `${secret}\0${only}`);
   const ref = refOf(provider, secret);
   const before = entries.get(ref);
   if (!database || !before || vm !== undefined) return ref;
@@ -295,7 +308,8 @@ function requireSameTerms({ provider, database, vm }: NewCredential, before?: St
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, offer, vm } = credential;
+  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, offer, vm, only } =
+    credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
     ref,
@@ -305,8 +319,12 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   };
   const texts = {
     hosts: union(alive?.hosts, hosts),
-    // The VMs matter only until a person adds the credential.
-    vms: entry.source === "captured" ? union(alive?.vms, vm === undefined ? [] : [vm]) : [],
+    // VMs of a captured one matter only until a person adds the credential.
+    vms: only !== undefined
+      ? [only]
+      : entry.source === "captured"
+      ? union(alive?.vms, vm === undefined ? [] : [vm])
+      : [],
   };
   if (isClientToken(credential.secret)) entry.kind = "token";
   if (label ?? alive?.label) entry.label = label ?? alive?.label;

@@ -2,7 +2,7 @@ import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import { partsOfAwsSecret } from "./aws/keys.ts";
 import { placeholderOf } from "./aws/placeholder.ts";
-import type { StoredEntry, StoreFile } from "./entry.ts";
+import { isForVms, type StoredEntry, type StoreFile } from "./entry.ts";
 import { Finder } from "./finder.ts";
 import { chosenOf, isLeft, type LabelTable } from "./choice.ts";
 import { Catalogue, hostTest } from "./catalogue.ts";
@@ -296,6 +296,7 @@ export class Vault {
   boundTo(host: string): Provider | undefined {
     this.#bound ??= new Map(
       [...this.active()]
+        .filter(({ entry, isOwn }) => isOwn || !isForVms(entry))
         // No request carries a database's password, or a key that signs.
         .filter(({ entry: { provider } }) =>
           this.catalogue.namesHosts(provider) && !this.catalogue.find(provider)?.database &&
@@ -424,13 +425,13 @@ export class Vault {
   }
 
   /**
-   * Opens new secrets. A changed entry counts only once its seal has proved it. Secrets captured from other
+   * Opens new secrets. A changed entry counts only once its seal has proved it. Secrets of other
    * VMs stay closed: this VM cannot know them, so there is nothing to search for.
    */
   async #open(file: StoreFile | undefined, generation: number): Promise<void> {
     const closed = file?.entries.filter((entry) => {
       const credential = this.#credentials.get(entry.ref)!;
-      const isUsable = entry.source === "added" || credential.isOwn || this.#isOwn(entry);
+      const isUsable = entry.source === "added" && !isForVms(entry) || credential.isOwn || this.#isOwn(entry);
       return isUsable && entry.sealed !== undefined &&
         ((entry.origin ? !this.#proved.has(credential.entry) : credential.secret === undefined) ||
           credential.entry.sealed !== entry.sealed);

@@ -2,7 +2,7 @@ import type { Hono } from "hono";
 import { credentialRoutes } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
-import { CredentialStore, REF, SIGNING, storePath } from "../../../lib/credential/mod.ts";
+import { CredentialStore, isForVms, REF, SIGNING, storePath } from "../../../lib/credential/mod.ts";
 import {
   addedProviders,
   auditCredentials,
@@ -65,8 +65,8 @@ export function routeCredentials(
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);
     if (keep) await secrets.provideAll(entry.ref);
-    await recordStep(home, "providers");
-    const given = entry.decoy ? [] : await give?.(entry.provider) ?? [];
+    if (!isForVms(entry)) await recordStep(home, "providers");
+    const given = entry.decoy || isForVms(entry) ? [] : await give?.(entry.provider) ?? [];
     const running = vmsWith(entry, await runningVms()).map((vm) => {
       const problem = given.find(({ name }) => name === vm.name)?.problem;
       return { ...vm, ...(problem !== undefined && { problem }) };

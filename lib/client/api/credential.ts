@@ -195,6 +195,9 @@ export const CredentialAdd = z.strictObject({
   database: DatabaseTerms.optional().describe("for providers with database"),
   ssh: SshAdd.optional().describe("for the provider ssh, whose secret is a private key as PKCS #8 in base64"),
   signing: SigningKey.optional().describe("for the provider signing"),
+  vm: z.string().max(128).optional().describe(
+    "id of a VM: no other uses the secret, and revoking it removes the entry; for a secret without other terms",
+  ),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

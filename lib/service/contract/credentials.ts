@@ -22,6 +22,7 @@ import {
   DEFINITIONS,
   holdsToken,
   hostTest,
+  isForVms,
   isLeft,
   looksSecret,
   type NewCredential,
@@ -49,7 +50,7 @@ import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../ma
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
-  { provider, secret, label, host, decoy, custom: said, origin, database, signing }: CredentialAdd,
+  { provider, secret, label, host, decoy, custom: said, origin, database, signing, vm }: CredentialAdd,
   added: readonly AddedProvider[] = [],
   ssh?: SshTerms,
 ): NewCredential {
@@ -69,6 +70,11 @@ export function newCredential(
     });
   }
   requireHost(definition, host);
+  if (vm !== undefined && (secret === undefined || decoy || custom || origin || database || ssh)) {
+    throw new SbxError("credential.invalid", "a credential for one VM is a secret of a known provider", {
+      hint: "leave out vm, or all fields but provider, secret, label and host",
+    });
+  }
   if (database) requireDatabase(definition, host!, database);
   if ((ssh !== undefined) !== (definition.ssh !== undefined)) {
     throw new SbxError(
@@ -101,6 +107,7 @@ export function newCredential(
     ...(decoy && { decoy }),
     ...(database && Object.keys(database).length > 0 && { database }),
     ...(ssh && { ssh }),
+    ...(vm !== undefined && { only: vm }),
   };
 }
 
@@ -204,7 +211,7 @@ export function vmsWith(
   vms: readonly GrantedVm[],
 ): { name: string; variables: string[] }[] {
   const { provider, decoy, custom } = entry;
-  if (decoy) return [];
+  if (decoy || isForVms(entry)) return [];
   const variables = custom
     ? [...custom.env ?? []]
     : [...Catalogue.BUILT_IN.signs(provider) ? AWS_VARIABLES : Catalogue.BUILT_IN.envNamesOf(provider)];

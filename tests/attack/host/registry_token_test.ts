@@ -3,7 +3,7 @@
  * than theirs, or none, gets to it.
  */
 import { assertEquals, assertThrows } from "@std/assert";
-import type { CredentialBroker } from "../../../lib/credential/mod.ts";
+import { chosenOf, CredentialBroker } from "../../../lib/credential/mod.ts";
 import { CredentialDenied, type Destination } from "../../../lib/network/interface/mod.ts";
 import type { Header } from "../../../lib/network/mod.ts";
 import { added, KEY, to, world } from "../../helper/credential.ts";
@@ -15,6 +15,7 @@ const CHALLENGE: Header[] = [[
   'Bearer realm="https://ghcr.io/token",service="ghcr.io",scope="repository:a/b:pull"',
 ]];
 const [GIVEN, STRANGE] = ["djE6YS9iOjE3NjQ0ODk2MDA=", "djE6YXR0YWNrZXIvYjoxNzY0NDg5NjAw"];
+const PASSWORD = "password-of-a-registry-01";
 const OTHER = "djE6YS9jOjE3NjQ0ODk2MDE=";
 
 function send(broker: CredentialBroker, path: string, headers: Header[] = [], place: Destination = GHCR) {
@@ -90,6 +91,39 @@ Deno.test(
       filter?.push(new TextEncoder().encode(JSON.stringify({ token: STRANGE })));
       filter?.end();
       assertThrows(() => send(broker, "/v2/x", bearer(STRANGE), place), CredentialDenied);
+    }
+  }),
+);
+
+Deno.test(
+  "a password for one VM gets to its host from there only, is no other VM's key, and ends with its revocation",
+  world([], async ({ open, store }) => {
+    const place = to("registry.example");
+    const credential = { provider: "registry", secret: PASSWORD, hosts: ["registry.example"], only: "vm-a" };
+    const [{ ref }] = await store.add([credential]);
+    const [{ ref: other }] = await store.add([{ ...credential, only: "vm-b" }]);
+    assertEquals(ref === other, false);
+    const providers = ["registry"];
+    const [broker, strange, host] = await Promise.all([
+      open(providers, "vm-a", "stored"),
+      open(providers, "vm-c", "stored"),
+      CredentialBroker.open({ store, providers }),
+    ]);
+    try {
+      assertEquals(send(broker, "/v2/", basic(`me:${ref}`), place), basic(`me:${PASSWORD}`));
+      assertThrows(() => send(broker, "/v2/", basic(`me:${ref}`), to("evil.example")), CredentialDenied);
+      for (const each of [strange, host]) {
+        assertThrows(() => send(each, "/v2/", basic(`me:${ref}`), place), CredentialDenied);
+      }
+      assertThrows(() => send(broker, "/v2/", basic(`me:${other}`), place), CredentialDenied);
+      // The host of another VM's password stays a host like others.
+      assertEquals(send(strange, "/v2/", basic("me:of-its-own"), place), basic("me:of-its-own"));
+      assertEquals(chosenOf(store.list(), "registry"), undefined);
+      await store.revoke(ref);
+      assertThrows(() => send(broker, "/v2/", basic(`me:${ref}`), place), CredentialDenied);
+      assertEquals(store.list().map((entry) => entry.ref), [other]);
+    } finally {
+      await host.close();
     }
   }),
 );
