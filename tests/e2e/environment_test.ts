@@ -413,12 +413,20 @@ Deno.test("a registry that goes away, lies or wants a login, and an interrupt, l
     mode = "login";
     assert(error(await sbx.cli("image", "pull", reference)).includes("docker login"));
     const host = `127.0.0.1:${server.addr.port}`;
+    const config = join(dir, "config.json");
+    await Deno.writeTextFile(config, JSON.stringify({ auths: { [host]: {} }, credsStore: "sbx-test" }));
+    const env = { DOCKER_CONFIG: dir, PATH: `${dir}:${Deno.env.get("PATH")}` };
+    const pull = () => sbx.run("sbx", ["image", "pull", reference], env);
+    // The refusal names the helper that gave no login.
+    assert(error(await pull()).includes("docker-credential-sbx-test"));
     await Deno.writeTextFile(
-      join(dir, "config.json"),
-      JSON.stringify({ auths: { [host]: { auth: login } } }),
+      join(dir, "docker-credential-sbx-test"),
+      `#!/bin/sh\necho '{"Username":"me","Secret":"a password"}'\n`,
+      { mode: 0o755 },
     );
-    const pulled = await sbx.run("sbx", ["image", "pull", reference], { DOCKER_CONFIG: dir });
+    const pulled = await pull();
     assertEquals(pulled.code, 0, pulled.stderr);
+    assertEquals(await leftovers(sbx), []);
   } finally {
     await sbx.dispose();
     await Deno.remove(dir, { recursive: true });

@@ -6,6 +6,7 @@ export {
   makeEnvironment,
   verifyImage,
 } from "./build.ts";
+export { findLogin, type HostLogin } from "./docker_config.ts";
 export { CONFIG_MAX, DOWNLOAD_MAX, LAYERS_MAX, MANIFEST_MAX, SPARE_BYTES } from "./pull.ts";
 export type { Signers, VerifiedSignature } from "./signature.ts";
 export { type Layer, unpackLayers, type UnpackOptions } from "./unpack.ts";

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { z } from "zod";
 import type { Arch } from "../../base/arch/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
-import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { formatBytes, type ProgressSink } from "../../base/progress/mod.ts";
 import { hostEnvironment } from "../../base/proxy/mod.ts";
@@ -24,6 +24,7 @@ import {
   type VerifiedSignature,
 } from "./signature.ts";
 import { archNames, requireTools, run, runText } from "../image/mod.ts";
+import { authFile, findLogin } from "./docker_config.ts";
 import { download } from "./download.ts";
 import { invalid, noRoom, platformName, PLATFORMS_SHOWN, pullError, tooLong } from "./pull_error.ts";
 
@@ -80,6 +81,10 @@ export class Puller {
   readonly #arch: Arch;
   readonly #work: string;
   readonly #signal?: AbortSignal;
+  /** of the registry that was asked last */
+  #login?: { repository: string; path: Promise<string | undefined> };
+  /** why there is no login; public images need none */
+  #loginProblem?: SbxError;
 
   /** @param work folder of its own */
   constructor(home: Pick<Home, "dir">, arch: Arch, work: string, signal?: AbortSignal) {
@@ -221,7 +226,7 @@ export class Puller {
           [
             "copy",
             "--quiet",
-            ...this.#sourceOptions(reference, "src-"),
+            ...await this.#sourceOptions(reference, "src-"),
             `docker://${reference.repository}@${found.digest}`,
             `dir:${dir}`,
           ],
@@ -273,7 +278,7 @@ export class Puller {
       await this.#skopeo(reference, `pulling ${reference.canonical}`, [
         "copy",
         "--quiet",
-        ...this.#sourceOptions(reference, "src-"),
+        ...await this.#sourceOptions(reference, "src-"),
         "--dest-shared-blob-dir",
         join(this.#work, "blobs"),
         "--dest-oci-accept-uncompressed-layers",
@@ -334,7 +339,7 @@ export class Puller {
     const bytes = await this.#skopeo(reference, doing, [
       "inspect",
       "--raw",
-      ...this.#sourceOptions(reference, ""),
+      ...await this.#sourceOptions(reference, ""),
       source,
     ]);
     if (bytes.length > MANIFEST_MAX) {
@@ -385,13 +390,32 @@ export class Puller {
     throw this.#platformError(reference, platformName(String(os), String(architecture)));
   }
 
-  #sourceOptions({ kind, registry }: Reference, prefix: string): string[] {
+  async #sourceOptions(reference: Reference, prefix: "" | "src-"): Promise<string[]> {
+    const { kind, registry, repository } = reference;
     if (kind !== "registry") return [];
     // As Docker does: a registry on this machine may speak plain HTTP.
     const plain = LOOPBACK.test(registry!) ? [`--${prefix}tls-verify=false`] : [];
+    const known = this.#login;
+    const login = known && known.repository === repository
+      ? known
+      : this.#login = { repository: repository!, path: this.#loginPath(reference) };
     const folder = Deno.env.get("DOCKER_CONFIG");
-    const auth = folder ? [prefix ? "--src-authfile" : "--authfile", join(folder, "config.json")] : [];
+    const path = await login.path ?? (folder ? join(folder, "config.json") : undefined);
+    const auth = path === undefined ? [] : [`--${prefix}authfile`, path];
     return [...plain, ...auth, `--${prefix}cert-dir`, join(this.#work, "certs")];
+  }
+
+  /** The file with the login for skopeo, which finds none in Docker's store of credentials. */
+  async #loginPath(reference: Reference): Promise<string | undefined> {
+    const login = await findLogin(reference).catch((error) => {
+      this.#loginProblem = asSbxError(error, "reading Docker's logins");
+      return undefined;
+    });
+    if (!login) return undefined;
+    const path = join(this.#work, "auth.json");
+    await Deno.remove(path).catch(ignore("it is made now"));
+    await Deno.writeTextFile(path, authFile(login), { mode: 0o600, createNew: true });
+    return path;
   }
 
   async #skopeo(
@@ -425,7 +449,8 @@ export class Puller {
       });
     } catch (error) {
       if (!(error instanceof SbxError) || error.code !== "image.tool_failed") throw error;
-      throw pullError(reference, doing, String(error.cause));
+      const refusal = pullError(reference, doing, String(error.cause));
+      throw refusal.code === "environment.unauthorized" ? this.#loginProblem ?? refusal : refusal;
     }
   }
 }
