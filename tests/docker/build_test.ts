@@ -1,6 +1,6 @@
 /** A Dockerfile, built by buildah in a VM from a registry on loopback, under rules, and booted. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { currentArch } from "../../lib/base/arch/mod.ts";
 import { BUILTIN_PROFILES } from "../../lib/config/profile/builtin.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
@@ -59,6 +59,7 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
       architecture: ARCHITECTURE,
     });
     await registry.push(join(root, "base"), "base:v1");
+    await registry.push(join(root, "base"), "other:v1");
     await Deno.mkdir(join(sbx.home, "profiles/builder"), { recursive: true });
     await Deno.writeTextFile(
       join(sbx.home, "profiles/builder/profile.toml"),
@@ -79,6 +80,17 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
     await upstreams.close();
     await Deno.remove(root, { recursive: true });
   }
+}
+
+/** Docker's configuration with a helper that has the registry's login. @returns variables of sbx */
+async function writeHelper(dir: string): Promise<Record<string, string>> {
+  const config = { auths: {}, credHelpers: { "registry.example": "sbx-test" } };
+  await Deno.writeTextFile(join(dir, "config.json"), JSON.stringify(config));
+  const answer = JSON.stringify({ Username: REGISTRY_LOGIN.user, Secret: REGISTRY_LOGIN.password });
+  await Deno.writeTextFile(join(dir, "docker-credential-sbx-test"), `#!/bin/sh\necho '${answer}'\n`, {
+    mode: 0o755,
+  });
+  return { DOCKER_CONFIG: dir, PATH: `${dir}:${Deno.env.get("PATH")}` };
 }
 
 /** Names of environments, and of everything that a build in the making leaves. */
@@ -104,7 +116,8 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
       ...["--build-arg", "GREETING=hi", "--secret", `id=token,ref=${ref}`],
       ...["--login", `registry=registry.example,user=${REGISTRY_LOGIN.user},ref=${login.ref}`],
     ];
-    const build = () => sbx.cli("image", "build", dir, "--json", ...options);
+    const build = (env?: Record<string, string>) =>
+      sbx.run("sbx", ["image", "build", dir, "--json", ...env ? options.slice(0, 4) : options], env);
 
     const first = await build();
     assertEquals(first.code, 0, first.stderr);
@@ -148,13 +161,25 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     const again = await build();
     assertEquals([JSON.parse(again.stdout).is_new, again.stderr], [false, ""]);
 
-    // Another last line: two builds at once make one, and no earlier line runs again.
-    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile('CMD ["/bin/cat", "/greeting"]'));
-    const both = await Promise.all([build(), build()]);
+    // Other last lines: two builds at once make one, and no earlier line runs again. A helper of Docker's on
+    // this host has the login for the image that one of them needs.
+    const own = 'COPY --from=registry.example/other:v1 /bin/busybox /other\nCMD ["/bin/cat", "/greeting"]';
+    await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile(own));
+    const env = await writeHelper(dirname(dir));
+    const both = await Promise.all([build(env), build(env)]);
     assertEquals(both.map(({ code }) => code), [0, 0], both[0].stderr + both[1].stderr);
     assertEquals(both.map(({ stdout }) => JSON.parse(stdout).is_new).sort(), [false, true]);
     assert(both.some(({ stderr }) => stderr.includes("waiting for another sbx")));
     assertEquals(upstreams.received.length, 1, both.map(({ stderr }) => stderr).join(""));
+    assert(
+      both.some(({ stderr }) => stderr.includes("logging in to registry.example as me: Docker's login")),
+    );
+    const { credentials } = JSON.parse(await sbx.ok("credentials", "list", "--json"));
+    assertEquals(
+      credentials.map((each: { provider: string }) => each.provider).sort(),
+      ["github", "registry"],
+      "Docker's login is gone with its build",
+    );
     const second = JSON.parse(both[0].stdout);
 
     // A VM of it, with the folder's files: the image has no git.

@@ -156,14 +156,21 @@ async function buildIn(
   plan: BuildPlan,
   check: (bases: Base[], signal: AbortSignal) => Promise<Base[]>,
 ): Promise<{ environment: Environment } | { exitCode: number }> {
-  const [{ BUILD_STAGES, runBuild }, { loadProfile }, { withInterrupts }, { requireImage }, { showAsks }] =
-    await Promise.all([
-      import("../../../lib/publish/build/mod.ts"),
-      import("../../../lib/config/profile/mod.ts"),
-      import("../../../lib/publish/image/mod.ts"),
-      import("./profile_image.ts"),
-      import("./shown_asks.ts"),
-    ]);
+  const [
+    { BUILD_STAGES, runBuild },
+    { loadProfile },
+    { withInterrupts },
+    { requireImage },
+    { showAsks },
+    { lendLogins },
+  ] = await Promise.all([
+    import("../../../lib/publish/build/mod.ts"),
+    import("../../../lib/config/profile/mod.ts"),
+    import("../../../lib/publish/image/mod.ts"),
+    import("./profile_image.ts"),
+    import("./shown_asks.ts"),
+    import("./build_login.ts"),
+  ]);
   await requireImage(await loadProfile(home(), BUILDER_PROFILE), true);
   const client = await connect();
   return await withInterrupts(async (signal) => {
@@ -176,7 +183,9 @@ async function buildIn(
         stage: (stage: string, total?: number) => progress?.stage(stage, total),
         advance: (units: number) => progress?.advance(units),
       };
-      return await runBuild(new Builder(client, vm, signal), plan, {
+      await using lent = await lendLogins(client, vm, plan);
+      const logins = [...plan.logins, ...lent.logins];
+      return await runBuild(new Builder(client, vm, signal), { ...plan, logins }, {
         home: home(),
         progress: later,
         signal,

@@ -1,4 +1,5 @@
 /** Images from Dockerfiles, built by buildah in a governed VM of the profile `builder` */
+export { baseReferences, featureReferences } from "./bases.ts";
 export type { Base } from "./build.ts";
 export { buildKey, type Context, type Features, isBelow, readContext, readFiles } from "./context.ts";
 export {

@@ -1,0 +1,82 @@
+/** Docker's logins of this machine in a build's VM: refs that only it can use, while it builds. */
+import { asSbxError, ignore, SbxError } from "../../../lib/base/error/mod.ts";
+import { note, plain } from "../../../lib/base/print/mod.ts";
+import type { CredentialAdded, CredentialList, VmSummary } from "../../../lib/client/api/mod.ts";
+import { type Client, segment } from "../../../lib/client/mod.ts";
+import type { BuildPlan, Login } from "../../../lib/publish/build/mod.ts";
+import type { HostLogin } from "../../../lib/publish/environment/mod.ts";
+
+/** Registries whose tokens come from another host, which their provider has. */
+const PROVIDERS: Record<string, string> = { "docker.io": "dockerhub", "registry.gitlab.com": "gitlab" };
+
+/** Logins of a build, which end with it. */
+export interface LentLogins extends AsyncDisposable {
+  logins: Login[];
+}
+
+/**
+ * Finds Docker's logins for the base images of a build, and gives the VM a ref for each. The passwords stay
+ * on this host. An image may be public: a login that cannot be used is named, and the build goes on.
+ */
+export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan): Promise<LentLogins> {
+  const [{ baseReferences, featureReferences }, { findLogin }] = await Promise.all([
+    import("../../../lib/publish/build/mod.ts"),
+    import("../../../lib/publish/environment/mod.ts"),
+  ]);
+  const label = `Docker's login for ${vm.name}`;
+  const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
+  // Of a build that was cut off.
+  await end(client, credentials.filter((each) => each.label === label).map(({ ref }) => ref));
+  const logins: Login[] = [];
+  const named = new Set(plan.logins.map(({ registry }) => registry));
+  const references = [
+    ...baseReferences(plan.context.dockerfile, plan.args),
+    ...featureReferences(plan.context.features),
+  ];
+  for (const reference of references) {
+    const { registry } = reference;
+    if (registry === undefined || named.has(registry)) continue;
+    try {
+      const found = await findLogin(reference);
+      if (!found || logins.some((login) => login.registry === found.registry)) continue;
+      if (found.isToken) {
+        throw new SbxError("environment.login", "Docker has an identity token for it, which no VM can use", {
+          hint: "store a password for it: sbx credentials add registry, and build with --login",
+        });
+      }
+      logins.push({ registry: found.registry, user: found.user, ref: await lend(client, found, vm, label) });
+      note(
+        `sbx: logging in to ${plain(found.registry)} as ${plain(found.user)}: Docker's login of this machine`,
+      );
+    } catch (error) {
+      const { message } = asSbxError(error, "using Docker's login");
+      note(`sbx: no login at ${plain(registry)}: ${plain(message)}`);
+      named.add(registry);
+    }
+  }
+  return { logins, [Symbol.asyncDispose]: () => end(client, logins.map(({ ref }) => ref)) };
+}
+
+async function lend(client: Client, found: HostLogin, vm: VmSummary, label: string): Promise<string> {
+  const { claimantOf, DEFINITIONS } = await import("../../../lib/credential/mod.ts");
+  const host = found.registry.split("/")[0];
+  const provider = PROVIDERS[host] ?? claimantOf(host, DEFINITIONS)?.id;
+  const { ref } = await client.json<CredentialAdded>("POST", "/credentials/add", {
+    json: {
+      provider: provider ?? "registry",
+      ...provider === undefined && { host },
+      secret: found.password,
+      label,
+      vm: vm.id,
+    },
+  });
+  return ref;
+}
+
+async function end(client: Client, refs: readonly string[]): Promise<void> {
+  for (const ref of refs) {
+    await client.json("DELETE", `/credentials/${segment(ref)}`).catch(
+      ignore("only this VM can use it, and its next build tries again"),
+    );
+  }
+}
