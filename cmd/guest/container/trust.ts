@@ -1,18 +1,23 @@
 /** The host's CA in containers: by variables, and in the bundles and Java's stores that an image has. */
 import { mount, unmount } from "../../../ffi/libc/machine.ts";
 import { openIn } from "../../../ffi/libc/beneath.ts";
-import { STORE_MAX, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
+import { STORE_MAX, storeOf, storePaths, withTrusted } from "../../../lib/machine/guest/java/mod.ts";
 import { mountsOf } from "../../../lib/machine/guest/mounts/mod.ts";
 import {
   CA_PATH,
   CONTAINER_APT_PATH,
   CONTAINER_FILES,
+  CONTAINER_JAVA,
   CONTAINER_VARIABLES,
   TRUST_BUNDLES,
 } from "../../../lib/machine/guest/wire/mod.ts";
 
-/** Folder of a lower layer for each container. */
-const LAYERS = "/run/sbx/containers";
+/** Folder of a lower layer for each container, and the store for Java in steps of builds. */
+const LAYERS = "/run/sbx/containers", JAVA_STORE = "/run/sbx/trust.jks";
+/**
+ * Folder of a container's changes in the storage of podman and buildah: path of the storage, and id of the layer.
+ */
+const STORED = /^(\/.+)\/overlay\/([0-9a-f]{64})\/diff$/;
 /**
  * Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted.
  */
@@ -24,6 +29,7 @@ const OPTIONS_MAX = 4000;
 interface Spec {
   process?: Process;
   root?: { path: string };
+  linux?: { cgroupsPath?: string };
   mounts?: { destination: string; type?: string; source?: string; options?: string[] }[];
 }
 
@@ -34,23 +40,80 @@ interface Process {
 /** Adds the CA to the container of a bundle. @param from paths of the guest's files, for tests */
 export async function trustContainer(
   bundle: string,
-  from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0] },
+  from = { ca: CA_PATH, bundle: TRUST_BUNDLES[0], javaStore: JAVA_STORE },
 ): Promise<void> {
   const path = `${bundle}/config.json`;
   const spec: Spec = JSON.parse(Deno.readTextFileSync(path));
+  const place = spec.root && Deno.realPathSync(below(bundle, spec.root.path));
+  const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
+  const overlay = place === undefined ? undefined : overlayAt(place, mounts);
+  const isStep = overlay !== undefined && isShared(place!, overlay, mounts);
+  const isNamed = isStep && nameStep(spec, overlay);
   const hasOwnDev = spec.mounts?.some(({ destination, type }) => destination === "/dev" && type === "tmpfs");
   if (hasOwnDev && spec.process) {
     const options = ["bind", "ro", "nosuid", "nodev", "noexec"];
-    const files = { [CONTAINER_FILES.bundle]: from.bundle, [CONTAINER_FILES.apt]: CONTAINER_APT_PATH };
+    const files: Record<string, string> = {
+      [CONTAINER_FILES.bundle]: from.bundle,
+      [CONTAINER_FILES.apt]: CONTAINER_APT_PATH,
+    };
+    addVariables(spec.process);
+    if (isStep) {
+      await writeJavaStore(from.bundle, from.javaStore);
+      files[CONTAINER_JAVA.path] = from.javaStore;
+      addJavaOption(spec.process);
+    }
     for (const [destination, source] of Object.entries(files)) {
       spec.mounts!.push({ destination, type: "bind", source, options });
     }
-    addVariables(spec.process);
-    writeOver(path, spec);
   }
-  if (!spec.root) return;
+  if (hasOwnDev && spec.process || isNamed) writeOver(path, spec);
+  if (overlay === undefined || isStep) return;
   const home = spec.process?.env?.find((each) => each.startsWith("JAVA_HOME="))?.slice("JAVA_HOME=".length);
-  await addLayer(below(bundle, spec.root.path), Deno.readTextFileSync(from.ca), home);
+  await addLayer(place!, overlay, mounts, Deno.readTextFileSync(from.ca), home);
+}
+
+/**
+ * Gives a step of buildah a cgroup with its container's id, by which its programs are known
+ * (lib/machine/guest/container). Its runtime would choose one of a name that leads nowhere.
+ *
+ * @param overlay options of the step's root
+ */
+export function nameStep(spec: Pick<Spec, "linux">, overlay: string): boolean {
+  const [, storage, layer] = STORED.exec(upperOf(overlay) ?? "") ?? [];
+  if (layer === undefined || !spec.linux || spec.linux.cgroupsPath) return false;
+  const id = containerOf(storage, layer);
+  if (id === undefined) return false;
+  spec.linux.cgroupsPath = `/buildah/buildah-${id}`;
+  return true;
+}
+
+function containerOf(storage: string, layer: string): string | undefined {
+  try {
+    const text = Deno.readTextFileSync(`${storage}/overlay-containers/containers.json`);
+    const id = JSON.parse(text).find((each: { layer?: unknown }) => each.layer === layer)?.id;
+    return typeof id === "string" ? id : undefined;
+  } catch {
+    // The step has the CA without a name.
+    return undefined;
+  }
+}
+
+/** The store is made with the first step, and when the guest's bundle changed. */
+async function writeJavaStore(bundle: string, path: string): Promise<void> {
+  const [from, to] = [Deno.statSync(bundle), lstat(path)];
+  if (to?.isFile && to.mtime! >= from.mtime!) return;
+  const fresh = Deno.makeTempFileSync({ dir: folderOf(path), prefix: ".sbx-" });
+  Deno.writeFileSync(fresh, await storeOf(Deno.readTextFileSync(bundle)));
+  Deno.chmodSync(fresh, 0o644);
+  Deno.renameSync(fresh, path);
+}
+
+/** An image's own store stays. */
+export function addJavaOption({ env = [] }: Process): void {
+  const { variable, option, path } = CONTAINER_JAVA;
+  const at = env.findIndex((each) => each.startsWith(`${variable}=`));
+  if (at < 0) env.push(`${variable}=${option}${path}`);
+  else if (!env[at].includes(option)) env[at] += ` ${option}${path}`;
 }
 
 /** Adds the variables to a program that joins a container: `exec` does not read the container's own. */
@@ -80,11 +143,13 @@ function writeOver(path: string, content: unknown): void {
  * writes: programs that read no variable trust the CA, and a program that replaces a bundle, such as
  * update-ca-certificates, replaces the image's own.
  */
-async function addLayer(root: string, ca: string, javaHome?: string): Promise<void> {
-  const place = Deno.realPathSync(root);
-  const mounts = Deno.readTextFileSync("/proc/self/mountinfo");
-  const overlay = overlayAt(place, mounts);
-  if (!overlay || isShared(place, overlay, mounts)) return;
+async function addLayer(
+  place: string,
+  overlay: string,
+  mounts: string,
+  ca: string,
+  javaHome?: string,
+): Promise<void> {
   removeUnused(mounts);
   const layer = Deno.makeTempDirSync({ dir: LAYERS });
   const isChanged = await fillLayer(layer, place, ca, javaHome);

@@ -23,7 +23,7 @@ const KNOWN_MAX = 256;
  * cgroups of any name below its own.
  */
 const FOLDER =
-  /\/(docker\/buildkit\/|docker\/|docker-|libpod-|cri-containerd-|nerdctl-|k8s\.io\/|default\/)([0-9a-f]{64}|[0-9a-z]{25})(?:\.scope)?(?=\/|$)/;
+  /\/(docker\/buildkit\/|docker\/|docker-|libpod-|buildah-|cri-containerd-|nerdctl-|k8s\.io\/|default\/)([0-9a-f]{64}|[0-9a-z]{25})(?:\.scope)?(?=\/|$)/;
 
 /** Shortest path with such a folder, in characters: most processes are in a cgroup with a shorter one. */
 const PATH_MIN = 32;
@@ -34,6 +34,8 @@ const ENGINES = {
   "docker-": "docker",
   "docker/buildkit/": undefined,
   "libpod-": "podman",
+  // sbx names these (cmd/guest/container): steps of podman's builds too.
+  "buildah-": "buildah",
   "cri-containerd-": "containerd",
   "nerdctl-": "containerd",
   "k8s.io/": "containerd",
@@ -130,6 +132,11 @@ const READERS: Record<Engine, Reader> = {
     );
     const metadata = lists.find((each: { id?: unknown }) => each?.id === id)?.metadata;
     const { name, "image-name": image } = JSON.parse(metadata ?? "{}");
+    return { name, image };
+  },
+  buildah(id, read) {
+    const text = read(`/var/lib/containers/storage/overlay-containers/${id}/userdata/buildah.json`);
+    const { "container-name": name, image } = JSON.parse(text ?? "{}");
     return { name, image };
   },
   containerd(id, read) {

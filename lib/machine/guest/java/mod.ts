@@ -50,6 +50,14 @@ export async function withTrusted(store: Uint8Array, pem: string): Promise<Uint8
   return await inJks(store, certificate) ?? inPkcs12(store, certificate);
 }
 
+/** A new store in the format JKS that trusts the certificates of a bundle, for Java's `javax.net.ssl.trustStore`. */
+export async function storeOf(bundle: string): Promise<Uint8Array> {
+  const pems = bundle.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? [];
+  const entries = pems.map((pem, at) => jksEntry(`${ALIAS}-${at}`, derOf(pem)!));
+  const content = joined(JKS, big(JKS_VERSION, 4), big(entries.length, 4), ...entries);
+  return joined(content, await jksDigest(content));
+}
+
 function derOf(pem: string): Uint8Array | undefined {
   const [, base64] = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]+)-----END CERTIFICATE-----/.exec(pem) ??
     [];
@@ -86,6 +94,7 @@ function big(value: number, count: number): number[] {
 const JKS = [0xfe, 0xed, 0xfe, 0xed];
 /** Magic number, version and number of entries; and the digest at the end. */
 const HEAD_SIZE = 12, DIGEST_SIZE = 20;
+const JKS_VERSION = 2;
 
 /** Puts an entry behind the others: of two with one name, Java takes the later one. */
 async function inJks(store: Uint8Array, certificate: Uint8Array): Promise<Uint8Array | undefined> {
@@ -97,21 +106,27 @@ async function inJks(store: Uint8Array, certificate: Uint8Array): Promise<Uint8A
   if (digest.some((byte, index) => store[end + index] !== byte)) return undefined;
   const view = new DataView(store.buffer, store.byteOffset);
   const [version, count] = [view.getUint32(4), view.getUint32(8)];
-  if (version !== 2) return undefined;
-  const text = (value: string) => joined(big(value.length, 2), utf8(value));
+  if (version !== JKS_VERSION) return undefined;
   const content = joined(
     store.subarray(0, 8),
     big(count + 1, 4),
     store.subarray(HEAD_SIZE, end),
-    // A trusted certificate, its name, its time, its type and its bytes.
+    jksEntry(ALIAS, certificate),
+  );
+  return joined(content, await jksDigest(content));
+}
+
+/** A trusted certificate, its name, its time, its type and its bytes. */
+function jksEntry(alias: string, certificate: Uint8Array): Uint8Array {
+  const text = (value: string) => joined(big(value.length, 2), utf8(value));
+  return joined(
     big(2, 4),
-    text(ALIAS),
+    text(alias),
     big(Date.now(), 8),
     text("X.509"),
     big(certificate.length, 4),
     certificate,
   );
-  return joined(content, await jksDigest(content));
 }
 
 /** The digest of JKS: of the password in UTF-16, of a text that its inventor chose, and of the store. */

@@ -79,6 +79,16 @@ export const CONTAINER_VARIABLES: readonly [name: string, value: string][] = [
   ["APT_CONFIG", CONTAINER_FILES.apt],
 ];
 
+/**
+ * The guest's certificates as a Java store, for steps of builds in whose image no store can be changed, and
+ * the option that makes a JVM trust them.
+ */
+export const CONTAINER_JAVA = {
+  path: "/dev/sbx-trust.jks",
+  variable: "JAVA_TOOL_OPTIONS",
+  option: "-Djavax.net.ssl.trustStore=",
+} as const;
+
 /** Rules for `nft -f`, which sbx-net-proxy loads. */
 export const RULES_PATH = `${LAYER_PATH}/net.nft`;
 

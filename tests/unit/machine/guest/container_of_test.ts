@@ -36,6 +36,7 @@ Deno.test("a cgroup names the outermost container, as each engine does", () => {
     [`/docker/${ID}/libpod-${OTHER}`]: ["docker", ID],
     [`/machine.slice/libpod-${ID}.scope/container`]: ["podman", ID],
     [`/libpod_parent/libpod-${ID}`]: ["podman", ID],
+    [`/buildah/buildah-${ID}`]: ["buildah", ID],
     [`/docker/buildkit/${STEP}`]: [undefined, STEP],
     [`/kubepods.slice/pod1.slice/cri-containerd-${ID}.scope`]: ["containerd", ID],
     [`/default/${ID}`]: ["containerd", ID],
@@ -77,6 +78,18 @@ Deno.test("podman's list gives the container's name and image", () => {
     assertEquals(containers.of(8), { id: OTHER, name: "brief" });
   });
 });
+
+Deno.test("buildah's file gives the name of a step's container, and its image", () =>
+  withGuest({
+    "/proc/7/cgroup": `0::/buildah/buildah-${ID}\n`,
+    [`${PODMAN}/${ID}/userdata/buildah.json`]: JSON.stringify({
+      "container-name": "golang-working-container",
+      image: "docker.io/library/golang:1.25",
+    }),
+  }, (containers) => {
+    const image = "docker.io/library/golang:1.25";
+    assertEquals(containers.of(7), { id: ID, name: "golang-working-container", image });
+  }));
 
 Deno.test("a container that its engine names later has its name later", () =>
   withGuest({ "/proc/7/cgroup": `0::/docker/${ID}\n` }, (containers, root) => {

@@ -2,8 +2,10 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
 import {
+  addJavaOption,
   fillLayer,
   isShared,
+  nameStep,
   overlayAt,
   resolveIn,
   trustContainer,
@@ -41,7 +43,7 @@ Deno.test("a container gets the bundle in its own /dev and every variable that i
       hooks: { prestart: [] },
     };
     Deno.writeTextFileSync(join(dir, "config.json"), JSON.stringify(spec));
-    await trustContainer(dir, { ca: "/none", bundle: "/etc/bundle" });
+    await trustContainer(dir, { ca: "/none", bundle: "/etc/bundle", javaStore: "/none" });
     const { process, mounts, hooks } = readJson(join(dir, "config.json"));
     assertEquals(process.env.slice(0, 2), spec.process.env);
     const others = [...TRUST_VARIABLES, "SSL_CA_CERT_FILE"].filter((name) => name !== "SSL_CERT_FILE");
@@ -180,6 +182,42 @@ Deno.test("an overlay is left alone where its engine uses it at another place to
     line("/other", "u2");
   const shared = (place: string) => isShared(place, overlayAt(place, mounts)!, mounts);
   assertEquals([step, root, "/merged", "/other"].map(shared), [false, true, true, false]);
+});
+
+Deno.test("a step of buildah is known by a cgroup with its container's id, unless its engine names one", () =>
+  withFolder((dir) => {
+    const [id, layer] = ["1".repeat(64), "2".repeat(64)];
+    const overlay = (name: string) => `lowerdir=/l,upperdir=${dir}/overlay/${name}/diff,workdir=/w`;
+    const named = (linux: { cgroupsPath?: string } | undefined, name = layer) => {
+      const spec = { linux };
+      return [nameStep(spec, overlay(name)), linux?.cgroupsPath];
+    };
+    assertEquals(named({}), [false, undefined], "no list of containers");
+    Deno.mkdirSync(join(dir, "overlay-containers"));
+    const list = join(dir, "overlay-containers/containers.json");
+    Deno.writeTextFileSync(list, JSON.stringify([{ id: "0", layer: "x" }, { id, layer }]));
+    assertEquals(named({}), [true, `/buildah/buildah-${id}`]);
+    assertEquals(named({ cgroupsPath: "/own" }), [false, "/own"]);
+    assertEquals(named(undefined), [false, undefined]);
+    assertEquals(named({}, "3".repeat(64)), [false, undefined], "of another layer");
+    assertEquals(nameStep({ linux: {} }, "lowerdir=/l,upperdir=2/diff"), false);
+    for (const text of ["{", "[null]", "{}", JSON.stringify([{ id: 1, layer }])]) {
+      Deno.writeTextFileSync(list, text);
+      assertEquals(named({}), [false, undefined], text);
+    }
+  }));
+
+Deno.test("a JVM of a step gets the guest's certificates beside the options of its image, and keeps a store of its own", () => {
+  const set = (...env: string[]) => {
+    const process = { env };
+    addJavaOption(process);
+    return process.env;
+  };
+  const option = "-Djavax.net.ssl.trustStore=/dev/sbx-trust.jks";
+  assertEquals(set("A=b"), ["A=b", `JAVA_TOOL_OPTIONS=${option}`]);
+  assertEquals(set("JAVA_TOOL_OPTIONS=-Xmx1g"), [`JAVA_TOOL_OPTIONS=-Xmx1g ${option}`]);
+  const own = "JAVA_TOOL_OPTIONS=-Djavax.net.ssl.trustStore=/mine";
+  assertEquals(set(own), [own]);
 });
 
 Deno.test("a runtime is run with its arguments as they are, and what it starts gets the CA first", () =>

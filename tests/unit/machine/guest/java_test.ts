@@ -6,7 +6,7 @@ import { assert, assertEquals, assertRejects, assertStringIncludes } from "@std/
 import { createHash } from "node:crypto";
 import { join } from "node:path";
 import { trust, trustInJava } from "../../../../cmd/guest/pty_agent/boot.ts";
-import { storePaths, withTrusted } from "../../../../lib/machine/guest/java/mod.ts";
+import { storeOf, storePaths, withTrusted } from "../../../../lib/machine/guest/java/mod.ts";
 import { JAVA_STORES } from "../../../helper/java.ts";
 
 const { ca } = JAVA_STORES;
@@ -27,6 +27,16 @@ Deno.test("a JKS gets the certificate behind its own, under the digest of the us
   );
   assertEquals(after.subarray(-20).toHex(), digest.digest("hex"));
   assertEquals(await withTrusted(after, ca), undefined);
+});
+
+Deno.test("a new store has each certificate of a bundle, under a name of its own", async () => {
+  const made = await storeOf(`# a comment\n${ca}\n${ca}`);
+  const der = Uint8Array.fromBase64(base64(ca)).toHex();
+  assertEquals(new DataView(made.buffer).getUint32(8), 2);
+  assertEquals(made.toHex().split(der).length, 3);
+  assertEquals(new TextDecoder("latin1").decode(made).match(/sbx-\d/g), ["sbx-0", "sbx-1"]);
+  // A store whose digest is wrong would stay as it is.
+  assert(await withTrusted(await storeOf(""), ca));
 });
 
 Deno.test("a PKCS#12 without a password gets it too, with Java's mark of trust", async () => {
