@@ -151,7 +151,7 @@ Deno.test(
       const wrong = await sbx([...start, "--with-setup", "--approve", "0123456789abcdef"]);
       assertMatch(
         wrong.stderr,
-        /is not the one with the hash 0123456789abcdef\nsbx agent setup robot shows it/,
+        /is not the one with the hash 0123456789abcdef\nsbx agent setup robot shop shows it/,
       );
       for (const hash of ["", "abc", "0123456789AB", "../../../../etc"]) {
         assertEquals((await sbx(["agent", "setup", "robot", "--approve", hash])).code !== 0, true, hash);
@@ -162,7 +162,10 @@ Deno.test(
       assertEquals((await answer()).programs.length, 3);
       const again = await sbx([...start, "--with-setup"]);
       assertMatch(again.stderr, /your setup of robot goes in: 2 files, 3 of 3 programs, as agreed on \d{4}-/);
+      const shown = await sbx(["agent", "setup", "robot", "shop"]);
+      assertMatch(shown.stdout, /agreed to on [^]* where you agreed:\n +1 .*: goes in\n/);
       const texts = await setup("--approve", hash, "--no-programs");
+      assertMatch((await sbx(["agent", "setup", "robot", "shop"])).stdout, /\n +1 .*: left out\n/);
       assertEquals(texts.programs.map((each: { approved: boolean }) => each.approved), [false, false, false]);
     });
 

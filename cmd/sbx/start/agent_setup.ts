@@ -127,7 +127,7 @@ export async function chooseSetup(
     note(`sbx: there is no setup of ${profile.name}${formatSetup(setup, {})}`);
     return undefined;
   }
-  const answered = await answerOf(setup, args);
+  const answered = await answerOf(setup, dir, args);
   if (answered) return answered;
   const before = await readApproval(home(), setup.agent);
   note(formatSetup(setup, { before, name: profile.name }));
@@ -144,12 +144,12 @@ export async function chooseSetup(
   return { setup, approved: new Set(approved) };
 }
 
-/** The answer that options or an earlier question gave. */
-async function answerOf(setup: Setup, args: Arguments): Promise<ChosenSetup | undefined> {
+/** The answer that options or an earlier question gave. @param dir as the person named it */
+async function answerOf(setup: Setup, dir: string, args: Arguments): Promise<ChosenSetup | undefined> {
   const hash = args.text("approve");
   const all = args.has("no-programs") ? [] : setup.programs.map(({ id }) => id);
   if (hash !== undefined) {
-    requireHash(setup, hash);
+    requireHash(setup, dir, hash);
     await writeApproval(home(), setup, all);
     return { setup, approved: new Set(all) };
   }
@@ -165,14 +165,19 @@ function describeAnswer({ agent, files, programs }: Setup, approved: number): st
   return `your setup of ${agent} goes in: ${count(files.length, "file")}${some}`;
 }
 
+/** The command that shows a setup, and what becomes of the paths of a folder in it. */
+const showing = ({ agent }: Setup, dir: string) =>
+  ["sbx", "agent", "setup", agent, ...dir === "." ? [] : [dir]].map(quoteWord).join(" ");
+
 /** @throws {SbxError} `agent.setup_changed`, `usage.invalid` */
-function requireHash(setup: Setup, hash: string): void {
+function requireHash(setup: Setup, dir: string, hash: string): void {
+  const shows = showing(setup, dir);
   if (!/^[0-9a-f]+$/.test(hash) || hash.length < HASH_MIN) {
     throw new SbxError(
       "usage.invalid",
       `--approve needs the hash that was shown, ${HASH_MIN} or more characters`,
       {
-        hint: `sbx agent setup ${setup.agent} shows it`,
+        hint: `${shows} shows it`,
       },
     );
   }
@@ -181,19 +186,19 @@ function requireHash(setup: Setup, hash: string): void {
     "agent.setup_changed",
     `your setup of ${setup.agent} is not the one with the hash ${hash}`,
     {
-      hint: `sbx agent setup ${setup.agent} shows it as it is now`,
+      hint: `${shows} shows it as it is now`,
     },
   );
 }
 
-function unapproved({ agent, hash }: Setup, dir: string, args: Arguments, isEditor: boolean): SbxError {
+function unapproved(setup: Setup, dir: string, args: Arguments, isEditor: boolean): SbxError {
+  const { agent, hash } = setup;
   const problem = "the setup above needs your answer, and there is no terminal for it";
   if (isEditor) {
     // The editor's person does not see it, and repeats no command line of the editor.
     const short = hash.slice(0, HASH_MIN);
-    const shows = ["sbx", "agent", "setup", agent, dir].map(quoteWord).join(" ");
     return new SbxError("agent.setup_unapproved", problem, {
-      hint: `in a terminal, ${shows} shows it, and with --approve ${short} agrees to it`,
+      hint: `in a terminal, ${showing(setup, dir)} shows it, and with --approve ${short} agrees to it`,
     });
   }
   const task = args.text("prompt");
@@ -254,7 +259,7 @@ async function show(args: Arguments): Promise<number> {
   if (folder === undefined) throw new SbxError("path.not_found", `there is no folder ${dir}`);
   const setup = await readSetup(await connect(), profile, folder);
   const isAnswer = args.has("approve");
-  if (isAnswer) await answerOf(setup, args);
+  if (isAnswer) await answerOf(setup, dir, args);
   const before: Approval | undefined = await readApproval(home(), id);
   if (args.has("json")) await printJson(setupJson(setup, before));
   else if (isAnswer) await print(describeAnswer(setup, before?.programs.length ?? 0));

@@ -22,7 +22,8 @@ export function formatSetup(
     const old = Object.hasOwn(before.files, path) ? before.files[path] : undefined;
     return old === undefined ? "new" : old === digest ? "" : "changed";
   };
-  const state = before?.hash === hash ? `, agreed to on ${before.at.slice(0, 10)}` : "";
+  const agreed = before?.hash === hash ? before : undefined;
+  const state = agreed ? `, agreed to on ${agreed.at.slice(0, 10)}` : "";
   const sections: [string, string[]][] = [
     [
       `your setup of ${name}, hash ${hash.slice(0, 12)}${state}`,
@@ -33,11 +34,13 @@ export function formatSetup(
       ])),
     ],
     [
-      "it would run in the VM by itself, if you agree",
+      agreed
+        ? "it runs in the VM by itself, where you agreed"
+        : "it would run in the VM by itself, if you agree",
       programs.flatMap((program, at) => [
         `${at + 1}  ${KINDS[program.kind]} ${program.name ?? program.file}${
           program.name === undefined ? "" : ` of ${program.file}`
-        }`,
+        }${agreed ? agreed.programs.includes(program.id) ? ": goes in" : ": left out" : ""}`,
         `     ${oneLine(program.line)}${
           program.host === undefined ? "" : `  (the policy decides about ${program.host})`
         }`,
