@@ -9,7 +9,7 @@ import { blake3 } from "../base/hash/mod.ts";
 import { freeBytes } from "../base/disk/mod.ts";
 import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { makeOwnFolder, writeAtomic } from "../base/home/mod.ts";
-import { closeQuietly } from "../base/wire/mod.ts";
+import { closeQuietly, writeAll } from "../base/wire/mod.ts";
 import { objectOf } from "../base/object/mod.ts";
 import { algorithmOf, type Digest, type Hasher, hasherOf, parseDigest } from "./digest.ts";
 import { vouchedFor, type Voucher } from "./voucher.ts";
@@ -286,7 +286,7 @@ export class Copy {
       if (!await this.#room.hasRoom()) return false;
     }
     for (const hasher of this.#hashers) hasher.update(piece);
-    for (let at = 0; at < piece.length;) at += await this.#file.write(piece.subarray(at));
+    await writeAll(this.#file, piece);
     return true;
   }
 

@@ -5,6 +5,7 @@
 import { dirname, join } from "node:path";
 import type { SegmentHeader } from "./segment/schema.ts";
 import { ignore, SbxError } from "../base/error/mod.ts";
+import { writeAll } from "../base/wire/mod.ts";
 
 /** Paths of a store. */
 export function storePaths(dir: string) {
@@ -76,7 +77,7 @@ export async function keepFile(path: string, data: Uint8Array): Promise<boolean>
   try {
     await Deno.mkdir(dirname(path), { recursive: true, mode: 0o700 });
     using file = await Deno.open(temporary, { write: true, createNew: true, mode: 0o600 });
-    for (let at = 0; at < data.length;) at += await file.write(data.subarray(at));
+    await writeAll(file, data);
     await file.syncData();
     // A link to an existing name fails: the first of two writers wins.
     await Deno.link(temporary, path);

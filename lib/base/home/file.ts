@@ -2,6 +2,7 @@
 import { dirname, join } from "node:path";
 import { ignore } from "../error/mod.ts";
 import { backgroundInterval, timeLimit } from "../time/mod.ts";
+import { writeAll } from "../wire/mod.ts";
 
 /**
  * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the
@@ -14,7 +15,7 @@ export async function writeAtomic(path: string, data: string | Uint8Array, mode 
   const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
   try {
     using file = await Deno.open(temporary, { write: true, createNew: true, mode });
-    for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+    await writeAll(file, bytes);
     await file.sync();
     await Deno.rename(temporary, path);
   } catch (error) {

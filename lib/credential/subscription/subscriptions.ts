@@ -4,6 +4,7 @@
  */
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import type { StoredEntry, SubscriptionTerms } from "../entry.ts";
 import { exclusively } from "../login.ts";
 import { type Definition, DEFINITIONS, type OauthFacts, type Provider } from "../provider.ts";
@@ -329,7 +330,7 @@ export class Subscriptions {
       const { size } = await Deno.stat(this.#store.path);
       using file = await Deno.open(path, { write: true, create: true, truncate: true, mode: 0o600 });
       const room = crypto.getRandomValues(new Uint8Array(ROOM_BLOCK));
-      for (let at = 0; at < size + ROOM_SPARE; at += room.length) await writeWhole(file, room);
+      for (let at = 0; at < size + ROOM_SPARE; at += room.length) await writeAll(file, room);
       await file.sync();
     } catch (cause) {
       await release();
@@ -353,10 +354,6 @@ export class Subscriptions {
 /** `bytes` of the reserved room beyond the size of the store, and written at once. */
 const ROOM_SPARE = 64 * 1024;
 const ROOM_BLOCK = 16 * 1024;
-
-async function writeWhole(file: Deno.FsFile, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
-}
 
 async function renewOnHost(facts: OauthFacts, refresh: string): Promise<LoginTokens | undefined> {
   const { renewLogin } = await import("./oauth.ts");

@@ -4,6 +4,7 @@ import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import { GENESIS } from "../../ledger/mod.ts";
 import type { PublicKey, SigningKey } from "../../release/mod.ts";
 import { REGISTER_TYPE, signText } from "../../release/signing/mod.ts";
@@ -130,7 +131,7 @@ export class Register {
       using file = await Deno.open(this.#path, { create: true, write: true, append: true, mode: 0o600 });
       const { size } = await file.stat();
       try {
-        for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+        await writeAll(file, bytes);
         await file.syncData();
       } catch (error) {
         // A full disk: half a line would make the next one unreadable.

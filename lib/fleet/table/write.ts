@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { lockWithin } from "../../base/home/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import { DuckDb } from "../engine.ts";
 import { findMachine, keyOf } from "../receive/mod.ts";
 import { type Line, openStored, verifyRows } from "../segment/mod.ts";
@@ -158,7 +159,7 @@ async function writeLines(path: string, lines: string[]): Promise<number> {
   const encoder = new TextEncoder();
   for (let at = 0; at < lines.length; at += 1000) {
     const bytes = encoder.encode(lines.slice(at, at + 1000).join(""));
-    for (let sent = 0; sent < bytes.length;) sent += await file.write(bytes.subarray(sent));
+    await writeAll(file, bytes);
   }
   // A UTF-16 unit has at most three bytes.
   return 3 * lines.reduce((most, { length }) => Math.max(most, length), 0) + 1;

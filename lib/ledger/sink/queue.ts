@@ -4,6 +4,7 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { backgroundDelay } from "../../base/time/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 
 /** Approximate maximum `bytes` of a segment file. */
 const SEGMENT_BYTES = 1024 * 1024;
@@ -187,7 +188,7 @@ export class DiskQueue {
     this.#file ??= await Deno.open(this.#path(segment), { create: true, append: true, mode: 0o600 });
     const size = this.#sizes.get(segment) ?? 0;
     try {
-      for (let at = 0; at < bytes.length;) at += await this.#file.write(bytes.subarray(at));
+      await writeAll(this.#file, bytes);
       await this.#file.syncData();
     } catch (error) {
       // The write may be partial: write these lines again, complete, to a new segment.

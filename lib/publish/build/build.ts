@@ -7,6 +7,7 @@ import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { type Home, removeFolder } from "../../base/home/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { formatBytes, type ProgressSink, silent, type Stage } from "../../base/progress/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import {
   blobPath,
   buildName,
@@ -334,7 +335,7 @@ async function fetchBlob(
     received += piece.length;
     if (received > size) break;
     hash.update(piece);
-    for (let at = 0; at < piece.length;) at += await file.write(piece.subarray(at));
+    await writeAll(file, piece);
     progress.advance(piece.length);
   }
   if (received !== size || `sha256:${hash.digest("hex")}` !== digest) {

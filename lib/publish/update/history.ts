@@ -2,6 +2,7 @@
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import type { Home } from "../../base/home/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 
 /** Changes that are shown. */
 const SHOWN = 20;
@@ -29,7 +30,7 @@ export async function recordChange({ dir }: Pick<Home, "dir">, change: Omit<Chan
   const line = JSON.stringify({ at: new Date().toISOString(), ...change });
   using file = await Deno.open(path, { append: true, create: true, mode: 0o600 });
   // Starts on a new line, even behind one that a crash cut off; empty lines are no changes.
-  await file.write(new TextEncoder().encode(`\n${line}\n`));
+  await writeAll(file, new TextEncoder().encode(`\n${line}\n`));
   await file.sync();
 }
 

@@ -26,6 +26,7 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import { objectOf } from "../../base/object/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
+import { writeAll } from "../../base/wire/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import type { RuleEffect } from "../../lab/mod.ts";
 import type { AskInbox } from "./asks.ts";
@@ -370,7 +371,7 @@ export class RuleRecord {
       using file = await Deno.open(this.path, { append: true, create: true, mode: 0o600 });
       // A line of its own also behind one that a crash cut off.
       const bytes = new TextEncoder().encode(`\n${lines.join("\n")}\n`);
-      for (let at = 0; at < bytes.length;) at += await file.write(bytes.subarray(at));
+      await writeAll(file, bytes);
       await file.sync();
       return added;
     });

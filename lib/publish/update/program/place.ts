@@ -3,6 +3,7 @@ import { outputOf } from "../../../base/spawn/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { dirname, resolve } from "node:path";
 import { Digest } from "../../../base/hash/mod.ts";
+import { writeAll } from "../../../base/wire/mod.ts";
 
 /** Suffix that Linux adds to the path of a running program whose file was replaced. */
 const REPLACED = / \(deleted\)$/;
@@ -71,7 +72,7 @@ export async function extractProgram(
   using file = await Deno.open(out, { write: true, createNew: true, mode: 0o700 });
   for await (const chunk of child.stdout) {
     digest.update(chunk);
-    for (let at = 0; at < chunk.length;) at += await file.write(chunk.subarray(at));
+    await writeAll(file, chunk);
   }
   const { success } = await child.status;
   if (!success) {
