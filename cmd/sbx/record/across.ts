@@ -6,7 +6,6 @@ import { objectOf } from "../../../lib/base/object/mod.ts";
 import { formatJson, note, plain, print } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import {
   decisionOf,
@@ -75,8 +74,8 @@ export async function listAcross(
   if (args.has("follow")) {
     throw usageError(command, "--follow is about one VM", `sbx ${command.name} NAME -f`);
   }
-  const client = await connect();
-  const filter = { ...await readFilter(command, args, client), ...conditions, ...choiceOf(args), vm };
+  const { client, filter: options } = await readFilter(command, args);
+  const filter = { ...options, ...conditions, ...choiceOf(args), vm };
   const isJson = args.has("json") || args.has("jsonl");
   let listed = 0;
   const unreadable = new Set<string>();

@@ -3,7 +3,6 @@ import type { EventCounts } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { localTime, zoneOf } from "../../../lib/base/moment/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
-import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { choiceOf, exitCode } from "./across.ts";
 import { readFilter } from "./event_query.ts";
@@ -41,9 +40,8 @@ export async function countEvents(command: Command, args: Arguments): Promise<nu
   if (args.has("follow")) {
     throw usageError(command, "--by counts events that are there, and --follow waits", "give one of them");
   }
-  const client = await connect();
   const [vm = args.text("vm")] = args.words;
-  const filter = await readFilter(command, args, client, args.words[0]);
+  const { client, filter } = await readFilter(command, args, args.words[0]);
   const { step, characters } = STEPS[args.text("by")!];
   const query = { ...filter, ...choiceOf(args), vm, step };
   const { steps, unreadable } = await client.json<EventCounts>("GET", "/sessions/events/counts", { query });

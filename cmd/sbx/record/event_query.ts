@@ -3,6 +3,7 @@
  * ones to replay.
  */
 import type { EventsQuery, EventsResult } from "../../../lib/client/api/mod.ts";
+import { isAddress } from "../../../lib/base/address/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -151,13 +152,16 @@ export const FILTER_OPTIONS: Option[] = [
   { name: "grep", value: "TEXT", about: "only events that have this text anywhere" },
 ];
 
-/** Reads the options of a call. @throws {SbxError} `usage.invalid` */
+/**
+ * Reads the options of a call, and connects once they are valid: a wrong one starts no service.
+ *
+ * @throws {SbxError} `usage.invalid`
+ */
 export async function readFilter(
   command: Command,
   args: Arguments,
-  client: Client,
   session?: string,
-): Promise<EventFilter> {
+): Promise<{ client: Client; filter: EventFilter }> {
   if (args.has("until") && args.has("follow")) {
     throw usageError(
       command,
@@ -165,19 +169,37 @@ export async function readFilter(
       "give one of them",
     );
   }
-  const start = session === undefined ? undefined : () => startOf(client, session);
-  const origins = { now: Date.now(), start };
-  return {
+  const now = Date.now();
+  // The session's first event is in the service; its time matters only to a value that is valid.
+  await readPeriod(args, { now, ...session !== undefined && { start: () => Promise.resolve(0) } });
+  const address = addressOf(command, args);
+  const client = await connect();
+  const filter = {
     family: args.text("family"),
     decision: args.text("decision"),
-    ...await readPeriod(args, origins),
+    ...await readPeriod(args, {
+      now,
+      ...session !== undefined && { start: () => startOf(client, session) },
+    }),
     host: args.text("host"),
     process: args.text("process"),
     path: args.text("path"),
-    address: args.text("address"),
+    address,
     grep: args.text("grep"),
     ...(args.has("denied") && { denied: "true" as const }),
   };
+  return { client, filter };
+}
+
+/** Value of {@linkcode ADDRESS_OPTION}: no event has one that is neither an address nor a pattern. */
+function addressOf(command: Command, args: Arguments): string | undefined {
+  const text = args.text("address");
+  if (text === undefined || isAddress(text) || /^[0-9a-f:.]*\*[0-9a-f:.*]*$/i.test(text)) return text;
+  throw usageError(
+    command,
+    `invalid value "${text}" of --address`,
+    "give an IP address, such as 203.0.113.7 or 2001:db8::7, or a pattern with *, such as 203.0.113.*",
+  );
 }
 
 /** The period that `--since` and `--until` give, in unix `ms`. */

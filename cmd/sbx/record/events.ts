@@ -1,6 +1,5 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
-import { connect } from "../connect.ts";
 import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
   ADDRESS_OPTION,
@@ -62,8 +61,7 @@ export const command: Command = {
     const [name] = args.words;
     if (args.has("by")) return await countEvents(command, args);
     if (across) return await listAcross(command, args);
-    const client = await connect();
-    const filter = await readFilter(command, args, client, name);
+    const { client, filter } = await readFilter(command, args, name);
     const [json, follow] = [args.has("json"), args.has("follow")];
     const pages = eventPages(client, name, filter, { follow });
     if (follow || args.has("jsonl")) {

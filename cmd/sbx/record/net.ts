@@ -1,7 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
-import { connect } from "../connect.ts";
 import { ACROSS_NOTE, ACROSS_OPTIONS, isAcross, listAcross } from "./across.ts";
 import {
   ADDRESS_OPTION,
@@ -54,8 +53,8 @@ export const command: Command = {
     const json = args.has("json");
     const [denied, follow] = [args.has("denied"), args.has("follow")];
     const [name] = args.words;
-    const client = await connect();
-    const filter = { ...await readFilter(command, args, client, name), network: "true" as const };
+    const { client, filter: options } = await readFilter(command, args, name);
+    const filter = { ...options, network: "true" as const };
     const pages = eventPages(client, name, filter, { follow });
     if (!follow) {
       const events = (await Array.fromAsync(pages)).flat();

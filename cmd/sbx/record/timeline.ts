@@ -1,7 +1,6 @@
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { objectOf } from "../../../lib/base/object/mod.ts";
 import { containerName, type EventProcess } from "../../../lib/event/mod.ts";
-import { connect } from "../connect.ts";
 import {
   eventPages,
   FAMILY_OPTION,
@@ -30,8 +29,7 @@ export const command: Command = {
   examples: ["sbx timeline demo", "sbx timeline demo --since +60s --until +90s"],
   async run(args) {
     const [name] = args.words;
-    const client = await connect();
-    const filter = await readFilter(command, args, client, name);
+    const { client, filter } = await readFilter(command, args, name);
     const events = (await Array.fromAsync(eventPages(client, name, filter))).flat();
     if (args.has("json")) await printJson({ events, totals: totalsOf(events) });
     else await print(events.length ? draw(events) : "no events");

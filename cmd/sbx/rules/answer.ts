@@ -67,9 +67,10 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
     ],
     async run(args) {
       const path = `/asks/${encodeURIComponent(args.words[0])}/resolve`;
+      const time = timeOf(command, args);
       const client = await connect();
       const shown = await findAsk(client, args.words[0]);
-      const answer: AskAnswer = { decision, ...scopeOf(command, args, shown) };
+      const answer: AskAnswer = { decision, ...scopeOf(command, args, shown, time) };
       if (args.has("always") || args.has("save-as-rule")) await saveAsRule(client, shown, answer);
       const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
@@ -109,27 +110,31 @@ function coversOf(ask: AskView, of: NonNullable<AskAnswer["of"]>): string | unde
   return { host: ask.covers_host, method: ask.covers_method, path: ask.covers_path }[of];
 }
 
+/** Options that name a wider reach. */
+const REACHES = ["host", "method", "path"] as const;
+
 /** The wider reach that the options name. */
 function wideOf(command: Command, args: Arguments, ask: AskView): Pick<AskAnswer, "of" | "path"> {
-  const named = (["host", "method", "path"] as const).filter((name) => args.has(name));
-  const [of] = named;
-  if (named.length > 1) throw usageError(command, `give --${named[0]} or --${named[1]}, not both`);
+  const of = REACHES.find((name) => args.has(name));
   if (of === undefined) return {};
   if (coversOf(ask, of) === undefined) {
     const what = of === "host" ? "is about no host" : `is about no request with a ${of}`;
     throw usageError(command, `${ask.ask_id} ${what}`, `leave out --${of}`);
   }
-  if (args.text("for") === "once") throw usageError(command, `--${of} needs a time, or the session`);
   const path = of === "path" ? args.text("path") : undefined;
   return { of, ...path !== undefined && { path } };
 }
 
-function scopeOf(command: Command, args: Arguments, ask: AskView): Omit<AskAnswer, "decision"> {
+/** Value of `--for`. @throws {SbxError} `usage.invalid`, also of options that exclude each other */
+function timeOf(command: Command, args: Arguments): Pick<AskAnswer, "scope" | "minutes"> | undefined {
   const text = args.text("for");
-  const wide = wideOf(command, args, ask);
-  if (text === undefined && command.name === "deny") return shortDenial(ask, wide);
-  if (text === "once" || text === undefined && !wide.of) return { scope: "once" };
-  if (text === "session" || text === undefined) return { scope: "session", ...wide };
+  const [reach, other] = REACHES.filter((name) => args.has(name));
+  if (other !== undefined) throw usageError(command, `give --${reach} or --${other}, not both`);
+  if (text === "once" && reach !== undefined) {
+    throw usageError(command, `--${reach} needs a time, or the session`);
+  }
+  if (text === undefined) return undefined;
+  if (text === "once" || text === "session") return { scope: text };
   const [, number, unit] = text.match(/^(\d{1,4})(m|h)$/) ?? [];
   if (!number) {
     throw usageError(
@@ -138,7 +143,19 @@ function scopeOf(command: Command, args: Arguments, ask: AskView): Omit<AskAnswe
       "give minutes or hours, such as 10m or 2h, session, or once",
     );
   }
-  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1), ...wide };
+  return { scope: "minutes", minutes: Number(number) * (unit === "h" ? 60 : 1) };
+}
+
+function scopeOf(
+  command: Command,
+  args: Arguments,
+  ask: AskView,
+  time: Pick<AskAnswer, "scope" | "minutes"> | undefined,
+): Omit<AskAnswer, "decision"> {
+  const wide = wideOf(command, args, ask);
+  if (time) return { ...time, ...wide };
+  if (command.name === "deny") return shortDenial(ask, wide);
+  return wide.of ? { scope: "session", ...wide } : { scope: "once" };
 }
 
 /** Minutes for which a denial holds, unless the person says otherwise. */

@@ -499,12 +499,11 @@ async function revoke(args: Arguments): Promise<number> {
 }
 
 async function audit(args: Arguments): Promise<number> {
-  const client = await connect();
   const limit = args.number("limit", { min: 1, max: 1000 });
-  const ref = args.text("ref") === undefined ? undefined : await findRef(client, args.text("ref")!);
-  const now = Date.now();
   const text = args.text("since");
-  const since = text && await readMoment("since", text, { now });
+  const since = text && await readMoment("since", text, { now: Date.now() });
+  const client = await connect();
+  const ref = args.text("ref") === undefined ? undefined : await findRef(client, args.text("ref")!);
   const query = { ref, limit, since, vm: args.text("vm") };
   const answer = await client.json<CredentialAudit>("GET", "/credentials/audit", { query });
   if (args.has("json")) await printJson(answer);

@@ -282,9 +282,9 @@ function mcpPath(args: Arguments): string {
 
 async function login(args: Arguments): Promise<number> {
   const [server] = args.words;
+  const json = { scope: args.text("scope"), port: args.number("port", { min: 1024, max: 65535 }) };
   const client = await connect();
   const path = serverPath(args);
-  const json = { scope: args.text("scope"), port: args.number("port", { min: 1024, max: 65535 }) };
   const { url, issuer, scope } = await client.json<McpLogin>("POST", `${path}/login`, { json });
   note(`open this URL in a browser of this machine, and log in at ${issuer}:`);
   note(url);

@@ -3,16 +3,17 @@ import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
+import { sourcesOf } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { requireThisMachine } from "../host.ts";
 import { bringFolder, FROM_DIR_OPTIONS } from "../files/repository.ts";
 import { findLedger } from "../record/ledger_path.ts";
 import { usageError } from "../output.ts";
-import { IMAGE_OPTION, pullNamedImage } from "../vm/image_option.ts";
-import { LIMIT_OPTION, vmLimitsOf } from "../vm/limit_option.ts";
-import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { pullNamedImage } from "../vm/image_option.ts";
+import { waitUntilRunning } from "../vm/new_vm.ts";
+import { NEW_VM_OPTIONS, newVmOf } from "../vm/new_vm_options.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED } from "../vm/program.ts";
-import { QUEUE_OPTION, queueOf, whileQueued } from "../vm/queue.ts";
+import { whileQueued } from "../vm/queue.ts";
 import { recordedOf } from "./agent_report.ts";
 import {
   ciAnnotations,
@@ -39,11 +40,7 @@ export const command: Command = {
     `${EXIT_NOTE} 4 after a success with findings of --fail-on.`,
   ],
   options: [
-    ...SIZE_OPTIONS,
-    LIMIT_OPTION,
-    QUEUE_OPTION,
-    CREDENTIAL_OPTION,
-    IMAGE_OPTION,
+    ...NEW_VM_OPTIONS,
     ...PROGRAM_OPTIONS,
     ...FROM_DIR_OPTIONS,
     { name: "out", value: "DIR", about: `folder for the files; default ${OUT}` },
@@ -60,24 +57,19 @@ export const command: Command = {
   async run(args) {
     requireThisMachine("ci");
     const failOn = failOnOf(args);
+    const asked = newVmOf(args);
+    const dir = args.text("from-dir");
+    if (dir !== undefined) await sourcesOf(dir);
     const { image } = await pullNamedImage(args);
     const program = await programRequest(command, args, undefined, false);
     const out = args.text("out") ?? OUT;
     await makeReportFolder(out);
     const client = await connect();
-    const json: CreateRequest = {
-      ...sizeOf(args),
-      ...vmLimitsOf(args),
-      ...queueOf(args),
-      ...credentialsOf(args),
-      ...image !== undefined && { image },
-      persistent: false,
-    };
+    const json: CreateRequest = { ...asked, ...image !== undefined && { image }, persistent: false };
     const vm = await whileQueued(client, json, client.json<VmSummary>("POST", "/vms/create", { json }));
     let run: CiRun;
     try {
       await waitUntilRunning(client, vm);
-      const dir = args.text("from-dir");
       const brought = dir === undefined ? undefined : await bringFolder(client, vm.name, dir, args);
       const response = await client.send("POST", `/vms/${segment(vm.id)}/exec`, {
         json: { ...program, cwd: program.cwd ?? brought?.place },

@@ -18,10 +18,10 @@ import {
   SBX_FAILED,
   streamProgram,
 } from "../vm/program.ts";
-import { IMAGE_OPTION, programOfImage, pullNamedImage } from "../vm/image_option.ts";
-import { QUEUE_OPTION, queueOf, whileQueued } from "../vm/queue.ts";
-import { LIMIT_OPTION, vmLimitsOf } from "../vm/limit_option.ts";
-import { CREDENTIAL_OPTION, credentialsOf, SIZE_OPTIONS, sizeOf, waitUntilRunning } from "../vm/new_vm.ts";
+import { programOfImage, pullNamedImage } from "../vm/image_option.ts";
+import { whileQueued } from "../vm/queue.ts";
+import { waitUntilRunning } from "../vm/new_vm.ts";
+import { NEW_VM_OPTIONS, newVmOf } from "../vm/new_vm_options.ts";
 import {
   BRING_OPTIONS,
   bringFolder,
@@ -34,7 +34,7 @@ import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_fil
 import { formatEvents } from "../record/events.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
-import { changesOf, pullWork } from "../../../lib/repo/mod.ts";
+import { changesOf, pullWork, sourcesOf } from "../../../lib/repo/mod.ts";
 import { refusedIn } from "./agent_report.ts";
 import { formatUnanswered, type Unanswered, unansweredOf } from "./unanswered.ts";
 import { formatNotable } from "../files/diff_text.ts";
@@ -115,17 +115,16 @@ async function takeWork(client: Client, name: string, isWanted: boolean): Promis
   if (files > 0) note(`sbx: ${count(files, "changed file")} went with the VM; --pull takes them`);
 }
 
+/** Options that mean nothing without a folder. */
+const OF_FOLDERS = ["to", "with-secrets", "pull"];
+
 export const command: Command = {
   name: "run",
   usage: "[OPTIONS] [-- CMD…]",
   summary: "run a program in a temporary VM",
   notes: ["With --image and without CMD it runs the image's own program.", EXIT_NOTE],
   options: [
-    ...SIZE_OPTIONS,
-    LIMIT_OPTION,
-    QUEUE_OPTION,
-    CREDENTIAL_OPTION,
-    IMAGE_OPTION,
+    ...NEW_VM_OPTIONS,
     ...PROGRAM_OPTIONS,
     INPUT_OPTION,
     ...FROM_DIR_OPTIONS,
@@ -149,17 +148,15 @@ export const command: Command = {
     if (dir !== undefined && (args.has("json") || args.has("verbose"))) {
       throw usageError(command, "--from-dir cannot be combined with --json or --verbose");
     }
+    const lone = OF_FOLDERS.find((name) => dir === undefined && args.has(name));
+    if (lone !== undefined) throw usageError(command, `--${lone} needs --from-dir`);
+    if (dir !== undefined) await sourcesOf(dir);
+    const asked = newVmOf(args);
     const { image, made } = await pullNamedImage(args);
     const own = args.program === undefined && made ? programOfImage(made) : undefined;
     const program = await programRequest(command, args, own, args.has("interactive"));
+    const vm = { ...asked, ...image !== undefined && { image } };
     const client = await connect();
-    const vm = {
-      ...sizeOf(args),
-      ...vmLimitsOf(args),
-      ...queueOf(args),
-      ...credentialsOf(args),
-      ...image !== undefined && { image },
-    };
     if (dir !== undefined) return await runInFolder(client, dir, args, vm, program);
     const json = { ...program, ...vm };
     if (args.has("json")) {

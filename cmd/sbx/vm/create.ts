@@ -20,20 +20,10 @@ import {
 import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_file.ts";
 import { BUILD_OPTIONS } from "./build_image.ts";
 import { FOLDER_IMAGE_OPTIONS, imageOfFolder } from "./folder_image.ts";
-import { IMAGE_OPTION, pullNamedImage } from "./image_option.ts";
-import { QUEUE_OPTION, queueOf, whileQueued } from "./queue.ts";
-import { LIMIT_OPTION, vmLimitsOf } from "./limit_option.ts";
-import {
-  completeVm,
-  CREDENTIAL_OPTION,
-  credentialsOf,
-  DISK_OPTION,
-  diskOf,
-  SIZE_OPTIONS,
-  sizeOf,
-  sizeWithin,
-  waitUntilRunning,
-} from "./new_vm.ts";
+import { pullNamedImage } from "./image_option.ts";
+import { whileQueued } from "./queue.ts";
+import { completeVm, DISK_OPTION, diskOf, sizeWithin, waitUntilRunning } from "./new_vm.ts";
+import { NEW_VM_OPTIONS, newVmOf } from "./new_vm_options.ts";
 import { usageError } from "../output.ts";
 
 export const command: Command = {
@@ -41,12 +31,8 @@ export const command: Command = {
   usage: "NAME [OPTIONS]",
   summary: "create a VM and boot it",
   options: [
-    ...SIZE_OPTIONS,
+    ...NEW_VM_OPTIONS,
     DISK_OPTION,
-    LIMIT_OPTION,
-    QUEUE_OPTION,
-    CREDENTIAL_OPTION,
-    IMAGE_OPTION,
     { name: "env", short: "e", value: "K=V", many: true, about: "set an environment variable of the VM" },
     { name: "rm", about: "remove the VM when it stops (not persistent)" },
     { name: "from", value: "VM", about: "copy the disk and workspace of a stopped VM", completes: "vms" },
@@ -87,14 +73,11 @@ export const command: Command = {
       throw usageError(command, "--live and --from-dir exclude each other");
     }
     if (live !== undefined) requireThisMachine(`--live ${live}`);
-    if (live !== undefined && args.has("to")) throw usageError(command, "--to needs --from-dir");
+    if (dir === undefined && args.has("to")) throw usageError(command, "--to needs --from-dir");
     const json: CreateRequest = {
       name,
-      ...sizeOf(args),
+      ...newVmOf(args),
       disk_gb: diskOf(args),
-      ...vmLimitsOf(args),
-      ...queueOf(args),
-      ...credentialsOf(args),
       persistent: !args.has("rm"),
       env: parseEnv(command, args.list("env")),
       from: args.text("from"),
