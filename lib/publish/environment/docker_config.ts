@@ -5,12 +5,13 @@
 import { join } from "node:path";
 import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
+import { timeLimit } from "../../base/time/mod.ts";
 import type { Reference } from "../../release/environment/mod.ts";
 
 /** Longest configuration, and longest answer of a helper, in `bytes`. */
 const CONFIG_FILE_MAX = 4 * 1024 ** 2, ANSWER_MAX = 64 * 1024;
 /** Longest time of a helper, in `ms`: it may ask the person. */
-const HELPER_MS = 120_000;
+const HELPER_MS = timeLimit(120_000);
 /** User of a login whose secret is an OAuth identity token. */
 const TOKEN_USER = "<token>";
 /** Docker Hub, as names of images and as Docker's configuration have it. */
