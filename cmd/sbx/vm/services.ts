@@ -2,6 +2,7 @@ import type { Job, JobList } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table } from "../output.ts";
@@ -110,7 +111,8 @@ async function findService(client: Client, vm: string, name: string): Promise<Jo
   const { jobs } = await client.json<JobList>("GET", `/vms/${segment(vm)}/services`);
   const job = jobs.find(({ service }) => service?.name === name);
   if (job) return job;
+  const names = jobs.flatMap(({ service }) => service ? [service.name] : []);
   throw new SbxError("service.not_found", `the VM "${vm}" has no service ${JSON.stringify(name)}`, {
-    hint: `sbx services list ${vm} lists its services`,
+    hint: didYouMean(name, names) ?? `sbx services list ${vm} lists its services`,
   });
 }

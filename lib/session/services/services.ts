@@ -1,6 +1,7 @@
 import type { Services as Definitions } from "../../config/profile/services/schema.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
+import { didYouMean } from "../../base/text/mod.ts";
 import type { JobRecord, Jobs, ServiceStatus } from "../job/mod.ts";
 import { type Pause, type ServiceGuest, ServiceRun } from "./service.ts";
 
@@ -65,7 +66,8 @@ export class Services {
     return this.#inTurn(async () => {
       if (!Object.hasOwn(this.#definitions, name)) {
         throw new SbxError("service.not_found", `the VM has no service ${JSON.stringify(name)}`, {
-          hint: "sbx services lists the services of all VMs; [services] of the VM's profile defines them",
+          hint: didYouMean(name, Object.keys(this.#definitions)) ??
+            "sbx services lists the services of all VMs; [services] of the VM's profile defines them",
         });
       }
       if (action !== "start") await this.#stop(name, `stopped by sbx services ${action}`);

@@ -1,5 +1,6 @@
 /** Schema of `[services.<name>]` (docs/design/contracts/04-profiles.md §4, "Services of a VM"). */
 import { z } from "zod";
+import { didYouMean } from "../../../base/text/mod.ts";
 import { holdsToken } from "../../../credential/mod.ts";
 
 // Limits of services (docs/design/contracts/14-limits.md §14).
@@ -73,7 +74,9 @@ export const Services = z.record(z.string().regex(SERVICE_NAME, NAME_RULE), Serv
       for (const [at, other] of after.entries()) {
         if (Object.hasOwn(services, other)) continue;
         isKnown = false;
-        refuse([name, "after", at], `there is no service ${JSON.stringify(other)}`);
+        const likely = didYouMean(other, names.filter((each) => each !== name));
+        const problem = `there is no service ${JSON.stringify(other)}`;
+        refuse([name, "after", at], likely === undefined ? problem : `${problem}; ${likely}`);
       }
     }
     const cycle = isKnown ? cycleOf(services) : undefined;

@@ -61,6 +61,12 @@ const PROBLEMS: [string, string, string][] = [
     'f:7: services.web.after[0]: there is no service "db"',
   ],
   [
+    "a service after one whose name is misspelt",
+    MINIMAL +
+    '[services.web]\ncommand = ["web"]\nafter = ["postgre"]\n[services.postgres]\ncommand = ["postgres"]\n',
+    'f:7: services.web.after[0]: there is no service "postgre"; did you mean "postgres"?',
+  ],
+  [
     "services after each other",
     MINIMAL + '[services.a]\ncommand = ["a"]\nafter = ["b"]\n[services.b]\ncommand = ["b"]\nafter = ["c"]\n' +
     '[services.c]\ncommand = ["c"]\nafter = ["b"]\n',

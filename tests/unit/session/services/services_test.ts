@@ -270,6 +270,8 @@ Deno.test("orders to stop, start and restart; one that is stopped stays so, and 
     await reaches(jobs, "a", "Ready");
     assertEquals(guest.starts.length, 3);
     assertEquals((await assertRejects(() => services.act("b", "stop"), SbxError)).code, "service.not_found");
+    const near = await assertRejects(() => services.act("A", "stop"), SbxError);
+    assertEquals(near.hint, 'did you mean "a"?');
     for (const name of ["__proto__", "constructor"]) {
       assertEquals(
         (await assertRejects(() => services.act(name, "start"), SbxError)).code,
