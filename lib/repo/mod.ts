@@ -44,3 +44,4 @@ export { Room, Untaken } from "./store.ts";
 export { personGit, sourcesOf } from "./source.ts";
 export { History, type State, type StateTarget, type Undone } from "./undo.ts";
 export { noteUntaken, type UnitWork, untakenOf, Work } from "./work.ts";
+export { yoursIn } from "./yours.ts";

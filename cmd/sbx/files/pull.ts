@@ -5,7 +5,7 @@ import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { formatNotable } from "./diff_text.ts";
-import { collectWork, formatPulled, keepState } from "./repository.ts";
+import { collectWork, describePulled, keepState } from "./repository.ts";
 
 export const command: Command = {
   name: "pull",
@@ -52,7 +52,7 @@ export const command: Command = {
       : await pullWork(work, { branch, paths, message, isSquashed });
     await noteUntaken(work);
     for (const line of formatNotable(changes)) note(line);
-    await (args.has("json") ? printJson(pulled) : print(formatPulled(pulled, work)));
+    await (args.has("json") ? printJson(pulled) : print(await describePulled(pulled, work)));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },
 };

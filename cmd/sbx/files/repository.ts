@@ -19,7 +19,9 @@ import {
   OWN,
   type Pulled,
   shown,
+  type UnitWork,
   Work,
+  yoursIn,
 } from "../../../lib/repo/mod.ts";
 import { lastWords } from "../output.ts";
 import { incompleteError } from "./cp_remote.ts";
@@ -238,16 +240,46 @@ export function formatBrought(
   return `${dir} → ${place} (${parts.join(", ")})`;
 }
 
+/** Most files that a line names. */
+const NAMED_MAX = 3;
+
+/**
+ * The result of a pull, and the person's own uncommitted files in it, in lines.
+ *
+ * @param isKept false: the VM goes, and nothing more can be pulled
+ */
+export async function describePulled(
+  pulled: Pulled,
+  work: Pick<Work, "units" | "vm">,
+  isKept = true,
+): Promise<string> {
+  const lines = [formatPulled(pulled, work)];
+  for (const { repository, path, branch, commit } of pulled.branches) {
+    const unit = unitOf(work, repository, path);
+    const yours = unit.source.is_live ? [] : await yoursIn(unit, commit);
+    if (yours.length === 0) continue;
+    const names = yours.slice(0, NAMED_MAX).join(", ");
+    const rest = yours.length > NAMED_MAX ? ` and ${count(yours.length - NAMED_MAX, "other")}` : "";
+    lines.push(
+      `${branch} also has what you had not committed of ${names}${rest}: commit that before git merge` +
+        (isKept ? `, or sbx pull ${work.vm} --apply` : ""),
+    );
+  }
+  return lines.join("\n");
+}
+
+function unitOf({ units }: Pick<Work, "units">, repository: string, path: string): UnitWork {
+  return units.find(({ source, unit }) => source.name === repository && unit.path === path)!;
+}
+
 /** The result of a pull, in lines. */
-export function formatPulled(
+function formatPulled(
   { branches, folder, is_unchanged }: Pulled,
-  { units }: Pick<Work, "units">,
+  work: Pick<Work, "units">,
 ): string {
   if (is_unchanged) return "the VM changed nothing";
   const lines = branches.map(({ repository, path, branch, commits }) => {
-    const { label, source, dir } = units.find(({ source, unit }) =>
-      source.name === repository && unit.path === path
-    )!;
+    const { label, source, dir } = unitOf(work, repository, path);
     const merge = label === "" || label === path
       ? `git merge ${branch}`
       : `git -C ${quoted(dir)} merge ${branch}`;

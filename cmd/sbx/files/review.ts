@@ -20,7 +20,7 @@ import {
 } from "../../../lib/repo/mod.ts";
 import { connect } from "../connect.ts";
 import { formatNotable, formatStat, fullPath, labelled, patchText } from "./diff_text.ts";
-import { collectWork, formatPulled, keepState } from "./repository.ts";
+import { collectWork, describePulled, keepState } from "./repository.ts";
 
 export const command: Command = {
   name: "review",
@@ -57,7 +57,7 @@ export const command: Command = {
     await keepState(client, name, "before sbx review takes work");
     const pulled = await pullAccepted(work, accepted, { branch });
     await noteUntaken(work);
-    await print(formatPulled(pulled, work));
+    await print(await describePulled(pulled, work));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   },
 };

@@ -15,7 +15,7 @@ import {
   type Work,
 } from "../../../lib/repo/mod.ts";
 import { fullPath } from "../files/diff_text.ts";
-import { collectWork, formatPulled, keepState } from "../files/repository.ts";
+import { collectWork, describePulled, keepState } from "../files/repository.ts";
 
 /** Shows the changes of each VM, with the numbers of their pieces. */
 export async function showPieces(client: Client, names: readonly string[], isJson: boolean): Promise<number> {
@@ -74,7 +74,7 @@ export async function pick(
     for (const name of wanted) await keepState(client, name, "before sbx compare takes work");
     const pulled = await pullAccepted(works[0], accepted, { branch, others });
     for (const work of works) await noteUntaken(work);
-    await (isJson ? printJson(pulled) : print(formatPulled(pulled, works[0])));
+    await (isJson ? printJson(pulled) : print(await describePulled(pulled, works[0])));
     return pulled.folder && pulled.folder.conflicts.length > 0 ? 1 : 0;
   } finally {
     for (const work of works) await work[Symbol.asyncDispose]();

@@ -26,8 +26,8 @@ import {
   BRING_OPTIONS,
   bringFolder,
   collectWork,
+  describePulled,
   formatBrought,
-  formatPulled,
   FROM_DIR_OPTIONS,
 } from "../files/repository.ts";
 import { fromProjects, meetRequests, PROJECT_OPTION } from "../files/project_file.ts";
@@ -107,7 +107,7 @@ async function takeWork(client: Client, name: string, isWanted: boolean): Promis
   await using work = await collectWork(client, name);
   const units = await Promise.all(work.units.map(changesOf));
   if (isWanted) {
-    note(formatPulled(await pullWork(work), work));
+    note(await describePulled(await pullWork(work), work, false));
     for (const line of formatNotable(units)) note(line);
     return;
   }

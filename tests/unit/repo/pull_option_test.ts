@@ -1,6 +1,7 @@
 /** Pulls with a message, as one commit, and to the person's files. */
 import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { describePulled } from "../../../cmd/sbx/files/repository.ts";
 import { entriesOf } from "../../../lib/repo/land.ts";
 import { applyWork, pullAccepted, type PullOptions, pullWork, untakenOf } from "../../../lib/repo/mod.ts";
 import { git, listing, sh, World } from "../../helper/repository.ts";
@@ -147,4 +148,24 @@ Deno.test("files of a submodule are given too, and the commit that its parent na
   const head = await git(`${world.person}/sub`, "rev-parse", "HEAD");
   assertEquals((await apply(world)).folder!.written, ["sub/l", "a"]);
   assertEquals(await git(`${world.person}/sub`, "rev-parse", "HEAD"), head);
+});
+
+Deno.test("a branch that also has what the person had not committed says so, as long as git would not merge it", async () => {
+  await using world = await World.make();
+  await sh(world.person, "git init -q -b main; echo 1 >a; echo 1 >b; git add -A; git commit -qm first");
+  await sh(world.person, "echo 2 >a; for n in 1 2 3; do echo $n >new-$n; done");
+  await world.bring();
+  await sh(world.inside, "echo 2 >b; git commit -qam 'fix b'");
+  const described = async () => {
+    await using work = await world.collect();
+    return (await describePulled(await pullWork(work), work)).split("\n");
+  };
+  assertEquals(await described(), [
+    "branch sbx/demo: 2 commits; git merge sbx/demo takes them",
+    "sbx/demo also has what you had not committed of a, new-1, new-2 and 1 other: commit that before git merge, or sbx pull demo --apply",
+  ]);
+  await assertRejects(() => git(world.person, "merge", "-q", "sbx/demo"), Error, "would be overwritten");
+  await sh(world.person, "git add -A; git commit -qm mine");
+  await git(world.person, "merge", "-q", "--no-edit", "sbx/demo");
+  assertEquals(await described(), ["branch sbx/demo: 2 commits; git merge sbx/demo takes them"]);
 });
