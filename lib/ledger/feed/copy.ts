@@ -33,6 +33,8 @@ const CUTS_MAX = 64;
 /** Memory that is taken for records at once, in `bytes`. */
 const CHUNK_BYTES = 1024 * 1024;
 
+const NEWLINE = 10;
+
 /** Longest piece that is copied faster by itself than by a call. */
 const SHORT_PIECE = 32;
 
@@ -133,7 +135,7 @@ export class RecordCopier {
     { event_type, session_id, decision, host }: NonNullable<Template["record"]>,
     places: Places,
   ): FeedRecord | undefined {
-    if (CHUNK_BYTES - this.#end < RECORD_MAX + COPY_MAX) {
+    if (CHUNK_BYTES - this.#end <= RECORD_MAX + COPY_MAX) {
       this.#chunk++;
       this.#end = 0;
     }
@@ -153,7 +155,9 @@ export class RecordCopier {
         end += piece.length;
       }
     }
-    this.#end = end;
+    // A file of lines is written from this memory.
+    chunk[end] = NEWLINE;
+    this.#end = end + 1;
     const valueAt = (value: number) => text.slice(places[2 * value], places[2 * value + 1]);
     return {
       event_id: valueAt(eventId),

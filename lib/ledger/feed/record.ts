@@ -47,14 +47,11 @@ export function encodeRecord(record: TextRecord): FeedRecord {
   return { ...record, json: encoder.encode(record.json) };
 }
 
-/** Bytes of texts in ASCII and of bytes. @param space memory for them, if it is enough */
-export function joinBytes(
-  parts: readonly (string | Uint8Array)[],
-  space?: Uint8Array<ArrayBuffer>,
-): Uint8Array<ArrayBuffer> {
+/** Bytes of texts in ASCII and of bytes. */
+export function joinBytes(parts: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
   let length = 0;
   for (const part of parts) length += part.length;
-  const joined = space && space.length >= length ? space.subarray(0, length) : new Uint8Array(length);
+  const joined = new Uint8Array(length);
   let at = 0;
   for (const part of parts) {
     if (typeof part !== "string") {

@@ -30,11 +30,11 @@ export class AuditSender implements Sender {
   constructor(readonly options: AuditOptions) {}
 
   send(records: readonly FindingRecord[]): Promise<number> {
-    return this.append(new TextEncoder().encode(records.map((record) => `${lineOf(record)}\n`).join("")));
+    return this.append([new TextEncoder().encode(records.map((record) => `${lineOf(record)}\n`).join(""))]);
   }
 
-  /** Appends lines. @returns 0: a file rejects none @throws {DeliveryError} */
-  async append(lines: Uint8Array): Promise<number> {
+  /** Appends lines, which may be in several parts. @returns 0: a file rejects none @throws {DeliveryError} */
+  async append(lines: readonly Uint8Array[]): Promise<number> {
     try {
       await this.#append(lines);
     } catch (error) {
@@ -44,16 +44,19 @@ export class AuditSender implements Sender {
     return 0;
   }
 
-  async #append(bytes: Uint8Array): Promise<void> {
+  async #append(lines: readonly Uint8Array[]): Promise<void> {
     const { path, maxBytes = AUDIT_BYTES } = this.options;
     await requireOwnFolder(dirname(path));
     const size = await Deno.lstat(path).then(({ size }) => size, () => 0);
-    if (size > 0 && size + bytes.length > maxBytes) await this.#rotate();
+    const length = lines.reduce((sum, part) => sum + part.length, 0);
+    if (size > 0 && size + length > maxBytes) await this.#rotate();
     const file = await openOwn(path);
     try {
       const before = (await file.stat()).size;
       try {
-        for (let at = 0; at < bytes.length;) at += (await file.write(bytes.subarray(at))).bytesWritten;
+        for (const part of lines) {
+          for (let at = 0; at < part.length;) at += (await file.write(part.subarray(at))).bytesWritten;
+        }
         await file.datasync();
       } catch (error) {
         // A partial line would corrupt the next one; these records are sent again.
