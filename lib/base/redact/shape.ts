@@ -9,6 +9,13 @@ const HOME =
 /** User and password of a URL; a password may have a slash that was not encoded. */
 const USERINFO =
   /(?<![A-Za-z0-9+.-])[A-Za-z][A-Za-z0-9+.-]{1,20}:(?:\\?\/){2}((?:[^\s/?#"'`<>@:]{0,128}:[^\s"'`<>]{0,256}|[^\s/?#"'`<>]{1,256})(?=@))/g;
+/** User and password before a host without a scheme, as in `psql shop:pw@db/x`; both, and the host. */
+const BARE_USERINFO =
+  /(?<![\w.+%:/@-])(([A-Za-z_][\w.+%-]{0,63}):[^\s"'`<>,;\\/()[\]{}]{1,128})@([A-Za-z_][\w-]{0,62}(?:\.[\w-]{1,63}){0,8}|\d{1,3}(?:\.\d{1,3}){3}|\[[\da-fA-F:.]{2,45}\])(?![\w@-])/g;
+/** Words before the colon of an address of a person, and of a package with its version. */
+const NO_USER = /^(?:mailto|sips?|xmpp|acct|e-?mail|to|cc|bcc|from|npm|jsr|node|pkg|pypi|docker)$/i;
+/** Kinds of digests, which follow the name and tag of an image. */
+const NO_HOST = /^(?:sha\d{1,3}|blake[23]\w{0,4}|md5)$/i;
 const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;
 /** Without one of these no user and no address is in a text. */
 const AT = /@|%40/;
@@ -25,14 +32,22 @@ function findUserinfo(text: string): Span[] {
     start: index + whole.length - info.length,
     end: index + whole.length,
   }));
-  const inUrls = new Set(users.map(({ end }) => end));
+  const bare = findBareUserinfo(text);
+  const inUrls = new Set([...users, ...bare].map(({ end }) => end));
   return [
     ...users.filter(({ start, end }) => text.slice(start, end) !== REDACTED),
-    // What looks like an address in a URL is its user and host.
+    ...bare,
+    // What looks like an address there is a user and a host.
     ...findAll(EMAIL, text, "[email]").filter(({ start, end }) =>
       !inUrls.has(start + text.slice(start, end).search(/@|%40/))
     ),
   ];
+}
+
+function findBareUserinfo(text: string): Span[] {
+  return Array.from(text.matchAll(BARE_USERINFO)).flatMap(({ index, 1: info, 2: user, 3: host }) =>
+    NO_USER.test(user) || NO_HOST.test(host) ? [] : [{ start: index, end: index + info.length }]
+  );
 }
 
 /** User names behind folders of homes. */

@@ -39,6 +39,15 @@ const SECRETS: [name: string, text: string, redacted: string][] = [
   ["a URL with a password", "https://bob:pw@example.com/x", "https://[redacted]@example.com/x"],
   ["a URL with a slash in its password", "postgres://bob:p/w@db/x", "postgres://[redacted]@db/x"],
   ["a URL with a token as user", "https://t0ken@example.com", "https://[redacted]@example.com"],
+  ["a user of a host without a scheme", "psql shop:pw@db/x", "psql [redacted]@db/x"],
+  ["one with a port", "connect root:p!s#w@127.0.0.1:3306.", "connect [redacted]@127.0.0.1:3306."],
+  [
+    "one with an @ in its password",
+    '["bob:p@ss@db.example.com"]',
+    '["[redacted]@db.example.com"]',
+  ],
+  ["one of a Go driver", "DSN=bob:pw@tcp(db:3306)/x", "DSN=[redacted]@tcp(db:3306)/x"],
+  ["one of IPv6", "proxy bob:pw@[::1]:80", "proxy [redacted]@[::1]:80"],
   ["an address", "mail bob.smith+x@example.co.uk now", "mail [email] now"],
   ["random words", "key Zk3vQ9xT1mB7rY5wL2pN8c in use", "key [redacted] in use"],
   [
@@ -119,6 +128,9 @@ const KEPT: [name: string, text: string][] = [
   ["the id of a session", "Session: 8f14e45f-ceea-467f-a9b6-2c1d0e5b7a11"],
   ["a file of an image", "/assets/rootfs-0123456789abcdef.erofs"],
   ["versions", "QEMU 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18), deno 2.9.6, npm:zod@4.6.7"],
+  ["an image with tag and digest", `docker pull alpine:3.19@sha256:${"0123456789abcdef".repeat(4)}`],
+  ["packages", "npm:react@next jsr:@std/assert@1 actions/checkout@v4"],
+  ["a time and a place", "meet 12:30@work, job build:test @ci"],
   ["a sentence", "bad token: run sbx stop, and then sbx start"],
   ["an advice", "SBX_LOG=debug shows more; sbx credentials list shows the keys"],
   ["a name of a function", "at Http2UpstreamConnectionPool.readInt32LittleEndianFromBuffer (pool.ts:3:1)"],
@@ -214,6 +226,8 @@ Deno.test("hostile text takes time in proportion to its length", () => {
     "4111 ",
     "41111111",
     "otpauth://",
+    "a:a@",
+    "a:",
     "пароль: ",
   ];
   const fastest = (size: number, piece: string) => {
