@@ -28,14 +28,14 @@ export function countEvents(
   take: (count: EventCount) => void,
 ): Promise<void> {
   const { from, args } = selectionOf(conditions);
-  const [upTo, width] = [`?${args.length + 2}`, `?${args.length + 3}`];
+  const width = `?${args.length + 3}`;
   const counted = `FROM (SELECT CAST(${TIME} / ${width} AS INTEGER) AS slot, ${FAMILY} AS family,
-    ${DECISION} AS decided, count(*) AS events ${from} AND entries.sequence <= ${upTo} GROUP BY 1, 2, 3)`;
+    ${DECISION} AS decided, count(*) AS events ${from} GROUP BY 1, 2, 3)`;
   return withLedger(path, async (client) => {
     const { rows: [{ last }] } = await client.execute("SELECT max(sequence) AS last FROM entries");
     for (let after = 0; after < Number(last ?? 0); after += COUNT_ROWS) {
       const columns = ["slot", "family", "decided", "events"];
-      const rows = await selectText(client, columns, counted, [after, ...args, after + COUNT_ROWS, step]);
+      const rows = await selectText(client, columns, counted, [after, after + COUNT_ROWS, ...args, step]);
       for (const { slot, family, decided, events } of rows) {
         take({
           at: Number(slot) * step,

@@ -7,6 +7,7 @@ import {
   DECISION,
   EVENTS_WITH_OUTCOMES,
   FAMILY,
+  isOfFamily,
   type LastEvent,
   type LedgerDecision,
   type LedgerFinding,
@@ -115,13 +116,12 @@ export async function selectEvents<T>(
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
   const { from, args } = selectionOf(conditions);
   if (order === "newest") return await selectNewest(client, { from, args }, { limit, most, cursor }, map);
-  const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
-  const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence LIMIT ${count}`;
+  const rest = `${from} ORDER BY entries.sequence LIMIT ?${args.length + 3}`;
   const events: T[] = [];
   let chars = 0;
   for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
     const end = after + PASS_ROWS;
-    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, end, READ_ROWS]);
+    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, end, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
       chars += charsOf(row);
@@ -143,14 +143,13 @@ async function selectNewest<T>(
   { limit, most, cursor }: { limit: number; most: number; cursor?: string },
   map: (event: LedgerEvent, chars: number) => T,
 ): Promise<{ events: T[]; next_cursor?: string }> {
-  const [upTo, count] = [`?${args.length + 2}`, `?${args.length + 3}`];
-  const rest = `${from} AND entries.sequence <= ${upTo} ORDER BY entries.sequence DESC LIMIT ${count}`;
+  const rest = `${from} ORDER BY entries.sequence DESC LIMIT ?${args.length + 3}`;
   const start = cursor === undefined ? Number.MAX_SAFE_INTEGER : parseCursor(cursor);
   const events: T[] = [];
   let chars = 0;
   for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
     const after = Math.max(0, last - PASS_ROWS);
-    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, ...args, last, READ_ROWS]);
+    const rows = await selectPage(client, LIST_COLUMNS, rest, [after, last, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
       chars += charsOf(row);
@@ -297,11 +296,11 @@ export function readApproval<T>(path: string, eventId: string): Promise<T | unde
 // Conditions on the events of a list, as SQL over {@linkcode EVENTS_WITH_OUTCOMES}
 // (docs/design/contracts/02-http.md §2, "Records").
 
-/** Part of a SELECT after its columns; the caller binds the cursor as `?1`. */
+/** Part of a SELECT after its columns: events after the sequence that the caller binds as `?1`, up to `?2`. */
 export interface Selection {
   /** `FROM … WHERE …` */
   from: string;
-  /** values from `?2` on */
+  /** values from `?3` on */
   args: SqlValue[];
 }
 
@@ -330,11 +329,11 @@ const PROCESS = firstOf("common.process.executable", "process.activity.executabl
 export function selectionOf(conditions: EventConditions): Selection {
   const args: SqlValue[] = [];
   /** @returns the placeholder of a value */
-  const bind = (value: SqlValue) => `?${args.push(value) + 1}`;
-  const where = ["entries.sequence > ?1"];
+  const bind = (value: SqlValue) => `?${args.push(value) + 2}`;
+  const where = ["entries.sequence > ?1", "entries.sequence <= ?2"];
   const { family, network, denied, decision, since, until, host, process, path, address, grep } = conditions;
   if (denied) where.push(DENIED);
-  if (family) where.push(`${FAMILY} = ${bind(family)}`);
+  if (family) where.push(isOfFamily(family, " AND sequence > ?1 AND sequence <= ?2"));
   if (network) where.push(`(${FAMILY} = 'http' OR ${FAMILY} = 'dns' AND ${UNRESOLVED})`);
   if (decision) where.push(`${DECISION} = ${bind(decision)}`);
   if (since !== undefined) where.push(`${TIME} >= ${bind(since)}`);

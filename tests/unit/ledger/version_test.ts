@@ -36,7 +36,7 @@ const TYPES = [
 ];
 
 /** Values of `PRAGMA user_version` of the fixtures. */
-const OLD_VERSIONS: Record<string, number> = { v1: 0, v2: 2 };
+const OLD_VERSIONS: Record<string, number> = { v1: 0, v2: 2, v6: 6 };
 
 /** Runs a test with copies of the older ledgers, and their seals. */
 async function withOldLedger(run: (path: string, version: number) => Promise<void>): Promise<void> {
