@@ -72,3 +72,42 @@ Deno.test("each method of E2B's client is in the table, and nine of ten of a san
 
 /** Words of the table that are options of `Sandbox.create`. */
 const OPTIONS = new Set(["Sandbox.mcp", "Sandbox.iam", "Sandbox.volumeMounts"]);
+
+/** Names of the code interpreter's client by their part in the table. */
+function interpreterNames(declarations: string): Record<string, string[]> {
+  const bodyOf = (head: string) =>
+    new RegExp(`^(?:declare )?${head} \\{\\n([^]*?)^\\}`, "m").exec(declarations)?.[1] ?? "";
+  const fieldsOf = (head: string) =>
+    Array.from(bodyOf(head).matchAll(/^ {2}(?:readonly )?(\w+)\??:/gm), ([, name]) => name);
+  const languages = /^type RunCodeLanguage = ([^;]+);/m.exec(declarations)?.[1] ?? "";
+  return {
+    interpreter: methodsOf(declarations, "Sandbox"),
+    RunCodeOpts: [...fieldsOf("interface RunCodeOpts"), "language", "context"],
+    CreateCodeContextOpts: fieldsOf("interface CreateCodeContextOpts"),
+    RunCodeLanguage: Array.from(languages.matchAll(/'(\w+)'/g), ([, name]) => name),
+    Result: fieldsOf("class Result"),
+  };
+}
+
+Deno.test("each method, option, language and format of the code interpreter is in the table, and nine of ten work", async () => {
+  const [declarations, guide] = await Promise.all(
+    [".deno/sdk/node_modules/@e2b/code-interpreter/dist/index.d.ts", "docs/guides/e2b.md"].map((path) =>
+      Deno.readTextFile(fromRoot(path))
+    ),
+  );
+  const expected = interpreterNames(declarations);
+  const listed: Record<string, string[]> = {};
+  const count = { works: 0, all: 0 };
+  for (const [, part, names, what] of guide.matchAll(/^\| `(\w+)` +\| ([^|]+)\| ([^|]+)\|$/gm)) {
+    if (!Object.hasOwn(expected, part)) continue;
+    const each = Array.from(names.matchAll(/`(\w+)`/g), ([, name]) => name);
+    (listed[part] ??= []).push(...each);
+    count.all += each.length;
+    if (what.startsWith("works")) count.works += each.length;
+  }
+  for (const [part, names] of Object.entries(expected)) {
+    assert(names.length > 2, `the client has no ${part}`);
+    assertEquals(listed[part]?.toSorted(), names.toSorted(), part);
+  }
+  assert(count.works >= SHARE * count.all, `${count.works} of ${count.all} work`);
+});

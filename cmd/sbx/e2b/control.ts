@@ -8,7 +8,7 @@ import { FORK_COUNT_MAX } from "../../../lib/client/api/mod.ts";
 import { METRICS_SCRIPT, parseMetrics } from "./metrics.ts";
 import { networkRules, requireFew } from "./network.ts";
 import { type Sandboxes, TIMEOUT_MAX_S, TIMEOUT_S } from "./sandboxes.ts";
-import type { Sandbox, Snapshot } from "./store.ts";
+import { type Sandbox, type Snapshot, trafficToken } from "./store.ts";
 
 /** Version of envd whose calls these are: the newest that the client distinguishes. */
 export const ENVD_VERSION = "0.6.4";
@@ -92,7 +92,7 @@ export function controlApi(sandboxes: Sandboxes, gate: TokenGate): Hono {
     await next();
   });
   for (const path of ["/sandboxes", "/v2/sandboxes"]) {
-    app.post(path, async (context) => context.json(shown(await create(sandboxes, context)), 201));
+    app.post(path, async (context) => context.json(await shown(await create(sandboxes, context)), 201));
     app.get(path, (context) => list(sandboxes, context));
   }
   app.get(
@@ -122,13 +122,16 @@ export function controlApi(sandboxes: Sandboxes, gate: TokenGate): Hono {
           hint: "pause it with keepMemory: false, which stops it",
         });
       }
-      return context.json(shown(await sandboxes.connect(found(sandboxes, context), timeout)));
+      return context.json(await shown(await sandboxes.connect(found(sandboxes, context), timeout)));
     });
   }
   app.post("/sandboxes/:id/fork", async (context) => {
     const { timeout, count } = await bodyOf(context, ForkRequest);
     const made = await sandboxes.fork(found(sandboxes, context), count, timeout);
-    return context.json(made.map((sandbox) => ({ sandbox: shown(sandbox) })), 201);
+    return context.json(
+      await Promise.all(made.map(async (sandbox) => ({ sandbox: await shown(sandbox) }))),
+      201,
+    );
   });
   app.get("/sandboxes/:id/metrics", async (context) => {
     const sandbox = await sandboxes.awake(found(sandboxes, context));
@@ -201,13 +204,15 @@ function found(sandboxes: Sandboxes, { req }: Context): Sandbox {
   return sandboxes.find(req.param("id") ?? "");
 }
 
-function shown({ id, template, token }: Sandbox) {
+async function shown(sandbox: Sandbox) {
+  const { id, template, token } = sandbox;
   return {
     sandboxID: id,
     templateID: template,
     clientID: "sbx",
     envdVersion: ENVD_VERSION,
     envdAccessToken: token,
+    trafficAccessToken: await trafficToken(sandbox),
   };
 }
 

@@ -9,6 +9,7 @@ import { Filesystem } from "./generated/filesystem_pb.ts";
 import { Process } from "./generated/process_pb.ts";
 import { Files } from "./filesystem.ts";
 import { connectError, DEFAULT_USER, type Guest } from "./guest.ts";
+import { Contexts } from "./kernel/contexts.ts";
 import { Processes } from "./processes.ts";
 
 /** `bytes` of one message; content of files goes over HTTP. */
@@ -26,6 +27,8 @@ const asConnectError: Interceptor = (next) => async (request) => {
 
 /** Serves one sandbox. */
 export class Envd {
+  /** the code interpreter beside it, of a port of its own */
+  readonly contexts: Contexts;
   readonly #guest: Guest;
   readonly #processes: Processes;
   readonly #files: Files;
@@ -33,6 +36,7 @@ export class Envd {
 
   constructor(guest: Guest) {
     this.#guest = guest;
+    this.contexts = new Contexts(guest);
     this.#processes = new Processes(guest);
     this.#files = new Files(guest);
     const router = createConnectRouter({
@@ -52,8 +56,9 @@ export class Envd {
     return this.#guest;
   }
 
-  /** Ends its programs and watchers. */
+  /** Ends its programs, watchers and contexts. */
   close(): void {
+    this.contexts.close();
     this.#processes.close();
     this.#files.close();
   }

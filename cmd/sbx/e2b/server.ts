@@ -6,8 +6,10 @@ import { log } from "../../../lib/base/log/mod.ts";
 import type { Port } from "../../../lib/client/api/mod.ts";
 import type { TokenGate } from "../../../lib/client/gateway/mod.ts";
 import { controlApi, failure } from "./control.ts";
+import type { Envd } from "./envd.ts";
+import { KERNEL_PORT } from "./kernel/contexts.ts";
 import type { Sandboxes } from "./sandboxes.ts";
-import type { Sandbox } from "./store.ts";
+import { type Sandbox, trafficToken } from "./store.ts";
 
 /** Port of envd in a sandbox, as E2B's client names it. */
 const ENVD_PORT = 49983;
@@ -19,6 +21,9 @@ const STATUSES: Record<string, number> = {
   "request.unsupported": 501,
   "e2b.off": 403,
   "e2b.too_many": 429,
+  // The client shows the text of 404 alone.
+  "kernel.missing": 404,
+  "kernel.not_found": 404,
   "guest.failed": 502,
 };
 
@@ -47,10 +52,13 @@ export function e2bHandler(
       const target = targetOf(request);
       const signed = target ? undefined : await signedSandbox(sandboxes, request);
       if (!target && !signed) return await control.fetch(request);
-      const sandbox = signed ?? admitted(sandboxes, target!.sandbox, request);
+      const sandbox = signed ?? await admitted(sandboxes, target!, request);
       const awake = await sandboxes.awake(sandbox);
       if (!target || target.port === ENVD_PORT) {
         return await serveEnvd(sandboxes, awake, request, { isSigned: signed !== undefined });
+      }
+      if (target.port === KERNEL_PORT) {
+        return await (await runningEnvd(sandboxes, awake)).contexts.fetch(request);
       }
       return await forward(sandboxes, awake, target.port, request, http);
     } catch (error) {
@@ -68,10 +76,18 @@ function targetOf({ headers }: Request): Target | undefined {
 }
 
 /** @throws {SbxError} `sandbox.not_found`, `auth.bad_token` */
-function admitted(sandboxes: Sandboxes, id: string, { headers }: Request): Sandbox {
+async function admitted(
+  sandboxes: Sandboxes,
+  { sandbox: id, port }: Target,
+  { headers }: Request,
+): Promise<Sandbox> {
   const sandbox = sandboxes.find(id);
-  const token = headers.get("x-access-token") ?? headers.get("e2b-traffic-access-token") ?? "";
+  const [token, traffic] = ["x-access-token", "e2b-traffic-access-token"].map((name) =>
+    headers.get(name) ?? ""
+  );
   if (isSame(token, sandbox.token)) return sandbox;
+  // The token of ports is for no program or file.
+  if (port !== ENVD_PORT && isSame(traffic, await trafficToken(sandbox))) return sandbox;
   throw new SbxError("auth.bad_token", "invalid access token of the sandbox");
 }
 
@@ -104,12 +120,15 @@ async function serveEnvd(
   request: Request,
   how: { isSigned: boolean },
 ): Promise<Response> {
+  return await (await runningEnvd(sandboxes, sandbox)).fetch(request, how);
+}
+
+/** @throws {SbxError} `sandbox.paused` */
+async function runningEnvd(sandboxes: Sandboxes, sandbox: Sandbox): Promise<Envd> {
   const envd = sandboxes.envd(sandbox);
   const status = await envd.guest.status();
-  if (status !== "Running" && status !== "Booting") {
-    throw new SbxError("sandbox.paused", `the VM of sandbox ${sandbox.id} is ${status}`);
-  }
-  return await envd.fetch(request, how);
+  if (status === "Running" || status === "Booting") return envd;
+  throw new SbxError("sandbox.paused", `the VM of sandbox ${sandbox.id} is ${status}`);
 }
 
 /** Last status of HTTP. */

@@ -59,6 +59,15 @@ export function newToken(): string {
 }
 
 /**
+ * Token of a sandbox's ports and of its code interpreter. Derived, so that it opens neither
+ * files nor programs where a client hands it on with the address of a port.
+ */
+export async function trafficToken({ token }: Pick<Sandbox, "token">): Promise<string> {
+  const digest = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(`${token}:traffic`));
+  return new Uint8Array(digest).toHex();
+}
+
+/**
  * Takes the file for this server alone. Two servers would each write their own sandboxes over the other
  * one's, whose VMs would then never end.
  *
