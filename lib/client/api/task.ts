@@ -3,7 +3,7 @@
  * (docs/design/contracts/02-http.md §2, "Tasks").
  */
 import { createRoute, z } from "@hono/zod-openapi";
-import { PROFILE_ID } from "../../config/profile/mod.ts";
+import { PROFILE_ID } from "../../config/profile/limit/schema.ts";
 import { answers, body } from "./common.ts";
 import { CredentialLabel } from "./credential.ts";
 import { VM_NAME } from "./vm.ts";

@@ -6,7 +6,7 @@ import { answers } from "./common.ts";
 // Another object: the shape may have been made before the library for OpenAPI was loaded, which extends only
 // objects made later.
 export const UpdateStatus = z.object(Status.shape).openapi("UpdateStatus");
-export type { UpdateStatus as UpdateStatusBody } from "../../publish/update/mod.ts";
+export type { UpdateStatus as UpdateStatusBody } from "../../publish/update/schema.ts";
 
 const tags = ["update"];
 

@@ -8,7 +8,7 @@ import {
   VM_CPU_MAX,
   VM_RAM_GB_MAX,
   VM_SCRATCH_DISK_GB_MAX,
-} from "../../config/profile/mod.ts";
+} from "../../config/profile/limit/schema.ts";
 import { Hold } from "../../detection/response/schema.ts";
 import { ProgramLimits, ReachedLimit, VmLimits } from "../../machine/limit/schema.ts";
 import { VmBudget } from "../../policy/budget/schema.ts";

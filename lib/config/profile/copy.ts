@@ -4,7 +4,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { setKey } from "../../base/toml/mod.ts";
 import { loadProfile, profilePath } from "./load.ts";
-import { PROFILE_ID } from "./schema.ts";
+import { PROFILE_ID } from "./limit/schema.ts";
 
 /**
  * Creates a profile of the user from another profile. Paths are copied unchanged: files relative to the

@@ -4,12 +4,11 @@
  */
 import { z } from "zod";
 import known from "./host_services.json" with { type: "json" };
+import { HOST_SERVICES_MAX } from "./limit/schema.ts";
 
 /** Usual ports, by the name that stands for them. */
 const KNOWN: Readonly<Record<string, { title: string; port: number }>> = known;
 
-/** Most services of a profile (docs/design/contracts/14-limits.md §14). */
-export const HOST_SERVICES_MAX = 32;
 /** One label of a host's name, and a port unless the name has a usual one. */
 const SERVICE = /^([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)(?::([1-9][0-9]{0,4}))?$/;
 const PORT_MAX = 65_535;

@@ -7,7 +7,7 @@ import { parseToml, readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { BUILTIN_PROFILES } from "./builtin.ts";
 import { readOverlay } from "./overlay.ts";
 import { parseProfile, type Profile } from "./profile.ts";
-import { PROFILE_ID } from "./schema.ts";
+import { PROFILE_ID } from "./limit/schema.ts";
 
 /** Path of the user's profile of this id, existing or not. */
 export function profilePath(home: Pick<Home, "profilesDir">, id: string): string {

@@ -13,6 +13,7 @@ import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
+import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "./limit/schema.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { AgentSetup } from "./setup.ts";
 import { Services } from "./services/schema.ts";
@@ -47,9 +48,6 @@ const Activity = z.strictObject({
     `must have at most ${PATHS_MAX} paths`,
   ),
 });
-
-/** Profile id, equal to the folder's name (docs/design/contracts/04-profiles.md §4). */
-export const PROFILE_ID = /^[a-z0-9_-]{1,64}$/;
 
 /** Argument that stands for the task of a run without a terminal. */
 export const PROMPT = "{prompt}";
@@ -296,13 +294,6 @@ function isReference(text: string): boolean {
   }
 }
 
-/**
- * Largest resources of a VM (docs/design/contracts/03-settings.md §3 `vm.resources`, §4). A smaller host is a
- * smaller limit, which its service checks (lib/service/vm/boot.ts).
- */
-export const VM_CPU_MAX = 64;
-export const VM_RAM_GB_MAX = 256;
-export const VM_SCRATCH_DISK_GB_MAX = 1024;
 /** Most characters of a profile's icon; every `GET /profiles/{id}/info` contains it. */
 const ICON_MAX = 64 * 1024;
 

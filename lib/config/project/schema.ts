@@ -6,7 +6,7 @@ import { z } from "zod";
 import { strengthOf } from "../../base/redact/mod.ts";
 import { NarrowingRule, RULE_ID } from "../../policy/author/schema.ts";
 import { isAptPackage, isReservedVariable } from "../profile/mod.ts";
-import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/schema.ts";
+import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "../profile/limit/schema.ts";
 
 /** Most variables, and most characters of a value (docs/design/contracts/14-limits.md §14). */
 const VARIABLES_MAX = 64, VALUE_MAX = 1024;

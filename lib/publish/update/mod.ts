@@ -10,7 +10,8 @@ export {
   type UpdateSource,
   updateSource,
 } from "./source.ts";
-export { describeCheck, newerProgram, saveCheck, UpdateCheck, UpdateStatus, updateStatus } from "./status.ts";
+export { UpdateCheck, UpdateStatus } from "./schema.ts";
+export { describeCheck, newerProgram, saveCheck, updateStatus } from "./status.ts";
 export {
   installProgram,
   type MachinePlaces,
