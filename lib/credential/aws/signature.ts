@@ -48,7 +48,7 @@ export class AwsSignature implements RequestSignature {
   readonly #terms: AwsTerms;
   readonly #claim: Claim;
   readonly #request: SignedRequest;
-  /** why the request may not be sent; undefined after {@linkcode check} found nothing */
+  /** why the request may not be sent; `undefined` once {@linkcode check} has accepted it */
   #fault: string | undefined = REASON.badSignature;
   /** how the body is cut into chunks; known after {@linkcode check} */
   #plan?: ChunkPlan;
@@ -71,7 +71,7 @@ export class AwsSignature implements RequestSignature {
   }
 
   get chunks(): (() => ChunkSignatures) | undefined {
-    // Nothing is read of a body whose request was not signed.
+    // sign() sets the chunks; the body is read only after it.
     return this.#plan && (() => this.#chunks!);
   }
 
@@ -86,7 +86,7 @@ export class AwsSignature implements RequestSignature {
   sign({ method, target, headers, ...to }: SignedRequest, body: Uint8Array | undefined): Injected {
     const location = this.#location;
     const row = this.#terms.row(to, location);
-    // A host that is not Amazon's is the first thing to say.
+    // First, since its refusal of a host that is not Amazon's says more than a wrong signature.
     const { secret, signal } = this.#terms.grant(to, location);
     const fault = this.#fault ?? this.#scopeFault(to.host);
     if (fault !== undefined) throw deniedError({ ...row, outcome: "denied", reason: fault });
@@ -110,24 +110,14 @@ export class AwsSignature implements RequestSignature {
       })
       : plain;
     const payload = this.#payloadOf(all, path, body);
-    if (payload === undefined) throw deniedError({ ...row, outcome: "denied", reason: REASON.longBody });
-    // A rule rewrote it: the body is still in chunks, or still not.
-    if ((this.#plan?.payload ?? payload) !== payload || !this.#plan && isChunkedPayload(payload)) {
-      throw deniedError({ ...row, outcome: "denied", reason: REASON.badChunks });
+    const payloadFault = this.#payloadFault(payload);
+    if (payload === undefined || payloadFault !== undefined) {
+      throw deniedError({ ...row, outcome: "denied", reason: payloadFault ?? REASON.longBody });
     }
     const text = signedText({ method, target: path, headers: all, signedHeaders, payload }, claim);
     const key = signingKey(keys.secret, claim);
     const signature = this.#isAsymmetric ? signAsymmetric(keys, text) : signText(key, text);
-    if (this.#plan) {
-      const theirs = { key: signingKey(this.#terms.placeholder, claim), seed: claim.signature };
-      const inBody = this.#terms.row(to, "body");
-      this.#chunks = new AwsChunks(
-        this.#plan,
-        claim,
-        { theirs, ours: { key, seed: signature } },
-        (reason) => deniedError({ ...inBody, outcome: "denied", reason }),
-      );
-    }
+    this.#chunks = this.#plan && this.#chunksOf(this.#plan, to, { key, seed: signature });
     const used = {
       substitutions: [...injected.substitutions, { ...row, outcome: "injected" as const }],
       released: injected.released ? AbortSignal.any([injected.released, signal]) : signal,
@@ -139,6 +129,25 @@ export class AwsSignature implements RequestSignature {
       signedHeaders.join(";")
     }, Signature=${signature}`;
     return { ...used, headers: [[":path", path], ...signed, ["authorization", value]] };
+  }
+
+  /** Why a body with this hash may not be signed: a rule may have changed it since {@linkcode check}. */
+  #payloadFault(payload: string | undefined): string | undefined {
+    if (payload === undefined) return REASON.longBody;
+    const isAsChecked = this.#plan ? payload === this.#plan.payload : !isChunkedPayload(payload);
+    return isAsChecked ? undefined : REASON.badChunks;
+  }
+
+  /** Signatures of the body's chunks: theirs are checked, and ours take their place. */
+  #chunksOf(plan: ChunkPlan, to: Destination, ours: { key: Uint8Array; seed: string }): AwsChunks {
+    const theirs = { key: signingKey(this.#terms.placeholder, this.#claim), seed: this.#claim.signature };
+    const row = this.#terms.row(to, "body");
+    return new AwsChunks(
+      plan,
+      this.#claim,
+      { theirs, ours },
+      (reason) => deniedError({ ...row, outcome: "denied", reason }),
+    );
   }
 
   get #isAsymmetric(): boolean {
@@ -186,22 +195,22 @@ export class AwsSignature implements RequestSignature {
     } else if (!HASH.test(payload) && payload !== UNSIGNED) return REASON.unreadableSignature;
     // Some servers read the chunks of any such body, and others only of one that says how they are signed.
     if (!this.#plan && claimsChunks(headers)) return REASON.badChunks;
-    const request = {
-      method,
-      target: target.replace(
-        /([?&])X-Amz-Signature=[0-9a-f]+(&|$)/,
-        (_, before, after) => after ? before : "",
-      ),
-      headers: all,
-      signedHeaders: claim.signedHeaders,
-      payload,
-    };
-    const text = signedText(request, claim);
-    const isRight = this.#isAsymmetric
-      ? isSignedBy({ id: claim.id, secret: this.#terms.placeholder }, text, claim.signature)
-      : isSameText(signText(signingKey(this.#terms.placeholder, claim), text), claim.signature);
-    if (!isRight) return REASON.badSignature;
+    const { signedHeaders } = claim;
+    const text = signedText(
+      { method, target: withoutSignature(target), headers: all, signedHeaders, payload },
+      claim,
+    );
+    if (!this.#isSigned(text)) return REASON.badSignature;
     return this.#scopeFault(host) ?? this.#timeFault(now);
+  }
+
+  /** Tests the guest's signature, which is made with its placeholder. */
+  #isSigned(text: string): boolean {
+    const { id, signature } = this.#claim;
+    const { placeholder } = this.#terms;
+    return this.#isAsymmetric
+      ? isSignedBy({ id, secret: placeholder }, text, signature)
+      : isSameText(signText(signingKey(placeholder, this.#claim), text), signature);
   }
 
   /** Hash of the body as it is signed; `undefined` for a body that is not held whole. */
@@ -213,7 +222,7 @@ export class AwsSignature implements RequestSignature {
     return body === undefined ? undefined : body.length === 0 ? EMPTY_HASH : sha256(body);
   }
 
-  /** Rules and the broker may have changed the body. */
+  /** The fields with the hash of the body as it is now: rules and the broker may have changed it. */
   #withHash(fields: readonly Header[], body: Uint8Array | undefined): Header[] {
     return fields.map(([name, value]): Header =>
       name === CONTENT_HASH && body !== undefined && HASH.test(value.trim())
@@ -234,10 +243,10 @@ export class AwsSignature implements RequestSignature {
     const { service, region } = this.#claim;
     if (this.#terms.hasHosts) return undefined;
     const endpoint = awsEndpoint(host);
-    // The grant refuses any other host, with its reason.
+    // sign() refuses any other host by its grant.
     if (!endpoint) return undefined;
     const isRegion = this.#isAsymmetric
-      // A host that stands for several regions is named by the signature as every field is.
+      // A host of several regions says none: the signature alone names them.
       ? endpoint.region === undefined || hasRegion(region, endpoint.region)
       : isRegionOf(host, endpoint, region);
     const fits = endpoint.services.includes(service) && isRegion;
@@ -254,6 +263,15 @@ export class AwsSignature implements RequestSignature {
   }
 }
 
+/** A presigned request's target as it was signed. */
+function withoutSignature(target: string): string {
+  return target.replace(
+    /([?&])X-Amz-Signature=[0-9a-f]+(&|$)/,
+    (_, before, after) => after ? before : "",
+  );
+}
+
+/** The target without the parameters that the host writes. */
 function withoutOwn(target: string): string {
   const mark = target.indexOf("?");
   if (mark < 0) return target;
