@@ -43,7 +43,7 @@ export const command: Command = {
     const end = output?.slice(output.lastIndexOf(".") + 1).toLowerCase() ?? "";
     const format = args.has("json") ? "json" : args.text("format") ?? BY_END[end] ?? "text";
     if (output === undefined && format === "html" && Deno.stdout.isTerminal()) {
-      throw usageError(command, "a page is for a browser", "sbx report --output report.html");
+      throw usageError(command, "HTML is not printed to a terminal", "sbx report --output report.html");
     }
     const query = { ...choiceOf(args), ...await readPeriod(args) };
     const report = await (await connect()).json<Report>("GET", "/sessions/report", { query });
@@ -64,7 +64,7 @@ export const command: Command = {
 export async function writeReport(output: string, text: string): Promise<void> {
   const there = await Deno.stat(output).catch(() => undefined);
   if (there && !there.isFile || DEVICES.includes(dirname(resolve(output)))) {
-    throw usageError(command, `${output} is no file`, "sbx report prints the report without --output");
+    throw usageError(command, `${output} is not a file`, "sbx report prints the report without --output");
   }
   try {
     await writeAtomic(output, text);

@@ -34,7 +34,7 @@ export const command: Command = {
   async run(args) {
     if (args.has("metrics")) return await showMetrics();
     let ok = await show(args.has("json"));
-    // Until a signal ends it.
+    // A signal ends the loop.
     while (args.has("watch")) {
       await new Promise((resolve) => setTimeout(resolve, WATCH_MS));
       // Each report is a line of JSON, or replaces the previous one on a terminal.
@@ -45,7 +45,7 @@ export const command: Command = {
   },
 };
 
-/** Prints the metrics of the service, which is not started for that. */
+/** Prints the metrics of a running service; starts none. */
 async function showMetrics(): Promise<number> {
   const place = home(Deno.env);
   if (!await serviceAnswers(place)) {
@@ -141,13 +141,11 @@ function formatStatus(
       ["templates", formatTemplates(templates)],
       ["idle VMs", formatIdle(idle_suspend)],
       ...updateLines(system.update).filter(([name]) => name !== "sbx"),
-      // As below.
+      // A service of an older sbx sends no old programs, disk, sinks or steps of setup.
       ["old program", system.old_programs && formatOld(system.old_programs)],
       ["disk", system.disk && formatDisk(system.disk)],
       ["corp", system.corp],
-      // A service of an older sbx sends none.
       ...sinkLines(system.sinks ?? []),
-      // As above.
       ["set-up", system.setup && formatSetup(system.setup)],
     );
   }

@@ -1,4 +1,4 @@
-/** Text that its shape gives away: people and places, secrets of digits, private keys. */
+/** Secrets and personal data recognized by their shape: people and places, codes and cards, private keys. */
 import { REDACTED, type Span } from "./span.ts";
 
 // Who and where: user names in paths, passwords of URLs, e-mail addresses, hosts.
@@ -17,7 +17,7 @@ const NO_USER = /^(?:mailto|sips?|xmpp|acct|e-?mail|to|cc|bcc|from|npm|jsr|node|
 /** Kinds of digests, which follow the name and tag of an image. */
 const NO_HOST = /^(?:sha\d{1,3}|blake[23]\w{0,4}|md5)$/i;
 const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;
-/** Without one of these no user and no address is in a text. */
+/** Every user of a URL and every e-mail address has one. */
 const AT = /@|%40/;
 const URL_HOST = /(?<=:(?:\\?\/){2}(?:\[redacted\]@)?)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}/g;
 const IPV4 = /(?<![\w.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])/g;
@@ -80,10 +80,10 @@ const END = "(?![\\w-]|[.:]\\d)";
 const SPACE = "[ \\t]{0,3}";
 const KINDS =
   "one[-_ ]?time|verification|authenticat(?:ion|or)|security|confirmation|log-?in|sign-?in|access|sms|2fa|mfa|t?otp|two-factor";
-/** Of an exit, an error or a place. */
+/** Words before "code" that make it one of an exit, an error or a place. */
 const OTHER_CODES =
   "exit|error|status|return|zip|postal|country|area|product|source|response|result|event|reason";
-/** In one expression, since each takes a walk through the text. */
+/** One expression, since each one is a walk through the text. */
 const SECRETS = new RegExp(
   [
     // `OTP 123456`, `verification code: 123 456`, `otp=123456`
@@ -104,19 +104,18 @@ const SECRETS = new RegExp(
 const CARD =
   /(?<![\w.+-]|[0-9A-F]{4}\s)(?:[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?|3\d{3}([ -])\d{6}\2\d{4,5}|[2-6]\d{13,18})(?![\w-]|\.\d|\s[0-9A-F]{4})/g;
 /**
- * Issuers, by their first digits and the number of all. 19 digits in a row that
- * begin with 4 are more often an id.
+ * Issuers: the first digits of their numbers, and how many digits these have. A row of 19 digits that begins
+ * with 4 is more often an id than a card.
  */
-const ISSUERS = [
-  /^4\d{15}$/,
-  /^(?:5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720)/,
-  /^3[47]\d{13}$/,
-  /^(?:6011|64[4-9]|65)\d+$/,
-  /^35(?:2[89]|[3-8])/,
-  /^3(?:0[0-5]|[68])\d+$/,
-  /^62\d+$/,
+const ISSUERS: readonly { first: RegExp; lengths: readonly number[] }[] = [
+  { first: /^4/, lengths: [16] }, // Visa
+  { first: /^(?:5[1-5]|22[3-9]|222[1-9]|2[3-6]|27[01]|2720)/, lengths: [16] }, // Mastercard
+  { first: /^3[47]/, lengths: [15] }, // American Express
+  { first: /^(?:6011|64[4-9]|65)/, lengths: [16] }, // Discover
+  { first: /^35(?:2[89]|[3-8])/, lengths: [16] }, // JCB
+  { first: /^3(?:0[0-5]|[68])/, lengths: [14] }, // Diners Club
+  { first: /^62/, lengths: [16, 19] }, // UnionPay
 ];
-const LENGTHS = [[16], [16], [15], [16], [16], [14], [16, 19]];
 /** Lengths of Visa numbers that occur in groups only. */
 const GROUPED_VISA = /^4\d{12}(?:\d{6})?$/;
 
@@ -138,7 +137,8 @@ export function findDigits(text: string): Span[] {
 
 function isCard(text: string): boolean {
   const number = text.replaceAll(/[ -]/g, "");
-  const isKnown = ISSUERS.some((first, at) => LENGTHS[at].includes(number.length) && first.test(number)) ||
+  const isKnown =
+    ISSUERS.some(({ first, lengths }) => lengths.includes(number.length) && first.test(number)) ||
     number.length < text.length && GROUPED_VISA.test(number);
   return isKnown && hasCheckDigit(number);
 }
@@ -164,8 +164,8 @@ const BREAK = /\\[rn]|\s/;
 const BASE64 = /^[A-Za-z0-9+/=]{0,80}$/;
 
 /**
- * Keys from their first line to their last. A key without end is withheld for its greatest length, and so is
- * base64 before an end without beginning: a tail of a log may begin inside a key.
+ * Keys from their first line to their last. Without an end the longest possible key is withheld. Base64
+ * before an end without a beginning is withheld too: the tail of a log may begin inside a key.
  */
 export function findPrivateKeys(text: string): Span[] {
   const spans: Span[] = [];

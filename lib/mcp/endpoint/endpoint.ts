@@ -42,7 +42,11 @@ export class McpEndpoint {
       catalogue: local ? withLocal(catalogue, local) : catalogue,
       limits: all,
       subscriptions: new Subscriptions(),
-      enter: () => this.#inFlight < all.inFlight && ++this.#inFlight > 0,
+      enter: () => {
+        if (this.#inFlight >= all.inFlight) return false;
+        this.#inFlight++;
+        return true;
+      },
       leave: () => void this.#inFlight--,
       largeResults: 0,
     };
@@ -79,10 +83,7 @@ export class McpEndpoint {
   }
 }
 
-/**
- * Passes what servers say without being asked on to the guest: log messages
- * through policy, updates as they are.
- */
+/** Passes notices of servers on to the guest: log messages through policy, updates as they are. */
 class ServerNotices {
   readonly #gate: Gate;
   readonly #connections: Iterable<GuestConnection>;
@@ -125,13 +126,11 @@ class ServerNotices {
   }
 }
 
-// Requests of servers: policy decides, a person is asked, and the guest's client
-// or the form's defaults answer.
-
-/** The answer of a person who does not want to. */
+/** Result of an elicitation that a person or policy declined. */
 const DECLINED = { action: "decline" };
 const ACTIONS = ["accept", "decline", "cancel"];
 
+/** Answers requests of servers: first policy or a person, then the guest's client or the form's defaults. */
 class ServerRequests {
   readonly #gate: Gate;
   readonly #connections: Iterable<GuestConnection>;
@@ -145,7 +144,7 @@ class ServerRequests {
   }
 
   /**
-   * Answers a request. What policy or a person refuses is a declined elicitation, or an error.
+   * Answers a request. A refusal by policy or a person is a declined elicitation, or an error for sampling.
    *
    * @throws Error whose message is for the server
    */
@@ -196,7 +195,7 @@ class ServerRequests {
       const content = defaultsOf(params);
       return content ? { action: "accept", content } : DECLINED;
     }
-    // Programs of the guest show sbx as the server.
+    // The guest's client shows sbx as the server, so the message names the real one.
     const message = `${server}: ${String(params.message ?? "")}`;
     const result = await client.request(method, { ...params, message }, limited);
     return ACTIONS.includes(result.action as string) ? result : DECLINED;
@@ -210,12 +209,10 @@ function responseOf(result: Params): McpResponse {
   return { is_error: false, content: [item] as McpResponse["content"] };
 }
 
-// Forms of servers (MCP, "Elicitation").
-
 /**
- * A form with the values that its schema proposes.
+ * Fills in a server's form (MCP, "Elicitation") with the defaults of its schema.
  *
- * @returns `undefined` when a required field has no default, or the request is no form
+ * @returns `undefined` when a required field has no default, or the request is not a form
  */
 export function defaultsOf({ mode = "form", requestedSchema }: Params): Params | undefined {
   if (mode !== "form" || !isObject(requestedSchema)) return undefined;

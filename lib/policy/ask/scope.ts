@@ -34,15 +34,15 @@ interface Reach {
   covers: string;
 }
 
-/** Types of records that one lookup of a host's addresses asks for: a person answers them as one question. */
+/** Record types of one lookup of a host's addresses: a person answers both as one question. */
 const ADDRESS_TYPES = ["A", "AAAA"];
 
 const isAddressType = (qtype: string | undefined) => qtype !== undefined && ADDRESS_TYPES.includes(qtype);
 
 /**
- * Scope of an answer to the ask of a rule about an event; `undefined` for an event whose scope is
- * too long to be read: its ask can be answered once only. Events that differ in a secret only have
- * scopes of their own, with one text.
+ * Scope of an answer to a rule's ask about an event; `undefined` where its text would be too long to be
+ * read: that ask can be answered once only. Events that differ only in a secret have the same text and
+ * different keys.
  *
  * @param shown the event with refs in place of secrets
  */
@@ -62,19 +62,18 @@ export function scopeOf(
   const [host, origin, shownOrigin] = [hostOf(event), originOf(event), originOf(shown)];
   const paths = pathsOf(event, shown).map(({ path, own }) => ({ path, key: keyOf(["path", origin, own]) }));
   const method = event.http?.request?.method;
+  const wholeHost: Reach | undefined = host
+    ? {
+      key: keyOf(["host", host]),
+      covers: `every request to ${hostOf(shown)}, and lookups of its addresses`,
+    }
+    : undefined;
   if (asksForHost(event)) {
-    const reach = `every request to ${hostOf(shown)}, and lookups of its addresses`;
-    if (host === undefined || reach.length > COVERS_MAX) return undefined;
-    const all = { key: keyOf(["host", host]), covers: reach };
-    return { ...all, wide: { host: all }, paths: [] };
+    if (!wholeHost || wholeHost.covers.length > COVERS_MAX) return undefined;
+    return { ...wholeHost, wide: { host: wholeHost }, paths: [] };
   }
   const wide: AskScope["wide"] = {
-    ...host && {
-      host: {
-        key: keyOf(["host", host]),
-        covers: `every request to ${hostOf(shown)}, and lookups of its addresses`,
-      },
-    },
+    ...wholeHost && { host: wholeHost },
     ...origin && {
       method: {
         key: keyOf(["method", origin, method]),
@@ -101,7 +100,7 @@ export function asksForHost({ common: { labels } }: Event): boolean {
   return labels?.[HOST_ACCESS] === "true";
 }
 
-/** Scheme, host and port of a request; of a tunnel, or of no request, none. */
+/** Scheme, host and port of a request; `undefined` for a tunnel, and for an event without a request. */
 function originOf({ http }: Event): string | undefined {
   if (!http || http.request.ssh || http.request.method === "CONNECT" || !http.request.host) return undefined;
   const { scheme, host, port } = http.request;

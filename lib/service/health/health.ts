@@ -1,5 +1,5 @@
 /**
- * Probes for problems of a home and of its VMs. Each takes at most 2 s, and a late one is an issue itself.
+ * Probes for problems of a home and of its VMs. Each takes at most 6 s; one that is late is itself an issue.
  */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
@@ -178,6 +178,9 @@ async function checkProcess({ record, state, process }: Vm): Promise<string[]> {
   );
 }
 
+/** Files of an image. */
+const PARTS = ["kernel", "initrd", "rootfs", "layer"] as const;
+
 /** A machine keeps the image that it has booted, also when a newer one was installed since. */
 async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> {
   const { name, profile_id, assets: own } = record;
@@ -195,8 +198,6 @@ async function checkImage(home: Home, { record, state }: Vm): Promise<string[]> 
     `(sbx stop ${name}, then sbx start ${name})`,
   ];
 }
-
-const PARTS = ["kernel", "initrd", "rootfs", "layer"] as const;
 
 /** Programs are not recorded during a gap. The reason is a guest's text, and stays in the finding. */
 async function checkGaps({ record, paths }: Vm, now = Date.now()): Promise<string[]> {

@@ -123,7 +123,7 @@ Deno.test("a file: a report takes the place of a link, and of no pipe, folder or
   await new Deno.Command("mkfifo", { args: [pipe] }).output();
   for (const path of [pipe, dir, "/dev/null", "/dev/stdout"]) {
     const before = await Deno.lstat(path);
-    await assertRejects(() => writeReport(path, "x"), Error, "is no file");
+    await assertRejects(() => writeReport(path, "x"), Error, "is not a file");
     assertEquals((await Deno.lstat(path)).ino, before.ino);
   }
   await Deno.writeTextFile(victim, "mine");
