@@ -151,14 +151,19 @@ function controlJson({ rule_id }: FeedParts, decision: string | undefined): stri
 function actorJson({ common, made_by }: FeedParts): string {
   const user = common.user_id ?? made_by?.user;
   const client = made_by?.client;
-  const key = JSON.stringify([user, client, common.process, common.session_id]);
-  return actors.get(key, () => members(actorOf(user, client, common)));
+  const key = JSON.stringify([user, client, common.process, common.session_id, common.actor]);
+  // Some classes require an actor, and the record of a session may be older than its maker's.
+  return actors.get(
+    key,
+    () => members({ actor: { app_name: common.actor }, ...actorOf(user, client, common) }),
+  );
 }
 
 /** Members of the objects of OCSF, and of `unmapped` for fields without one. */
 function subjectOf({ family, common, subject, vm_name }: FeedParts): { objects: string; unmapped: string } {
   return subjects.get(JSON.stringify([family, common.vm_id, vm_name, subject]), () => {
-    const { uid: _, name: __, data: ___, process: ____, ...objects } = evidenceOf({
+    // No class of an activity has a database: its name is a field of `unmapped`.
+    const { uid: _, name: __, data: ___, process: ____, database: _____, ...objects } = evidenceOf({
       common,
       subject,
       ...(vm_name !== undefined && { vm_name }),

@@ -71,7 +71,7 @@ export function evidenceOf(record: Subject): Fields {
     uid: event_id,
     name: event_type,
     ...ARTIFACTS[family]?.(subject, record),
-    ...(isConnection(family) && { src_endpoint: sourceOf(record) }),
+    ...(!isLocal(family) && { src_endpoint: sourceOf(record) }),
     ...(family === "process"
       ? {}
       : common.process && { process: processOf(common.process, common.session_id) }),
@@ -79,11 +79,12 @@ export function evidenceOf(record: Subject): Fields {
   };
 }
 
-function isConnection(family: string): boolean {
-  return family === "http" || family === "dns" || family === "db";
+/** True for events within the VM; all others are connections and calls of the VM. */
+function isLocal(family: string): boolean {
+  return family === "file" || family === "process";
 }
 
-/** The VM as one end of a connection. */
+/** The VM as one end of a connection or call. */
 function sourceOf({ common, vm_name }: Subject): Fields {
   return { uid: common.vm_id, ...(vm_name !== undefined && { name: vm_name }) };
 }
@@ -111,25 +112,38 @@ const ARTIFACTS: Partial<Record<string, (subject: Fields, record: Subject) => Fi
     ...endpointOf(host, port, system),
     database: { name: String(name || system), type_id: DATABASE_OTHER, type: String(system) },
   }),
-  mcp: ({ method, server_name, tool_name }) => ({
+  mcp: ({ method, server_name, tool_name }, { common }) => ({
     api: clean({
-      operation: tool_name || method,
+      operation: tool_name || (method ?? common.event_type),
       service: server_name === undefined ? undefined : { name: server_name },
     }),
   }),
-  model: ({ provider, operation, model }) => ({
+  model: ({ provider, operation, model }, { common }) => ({
     api: clean({
-      operation: operation ?? model,
+      operation: operation ?? model ?? common.event_type,
       service: provider === undefined ? undefined : { name: provider },
     }),
   }),
   file: ({ name, path, byte_count }) => ({
-    file: clean({ name: name ?? path, path, size: byte_count, type_id: FILE_UNKNOWN, type: "Unknown" }),
+    file: clean({
+      name: name ?? path ?? "unknown",
+      path,
+      size: byte_count,
+      type_id: FILE_UNKNOWN,
+      type: "Unknown",
+    }),
   }),
   process: ({ executable, command }, { common }) => ({
     process: clean({ name: executable, uid: common.event_id, cmd_line: command }),
   }),
-  credential: ({ host }) => endpointOf(host),
+  sign: ({ kind }, { common }) => ({ api: { operation: kind ?? common.event_type } }),
+  credential: ({ host, provider }, { common }) => ({
+    ...endpointOf(host),
+    api: clean({
+      operation: common.event_type,
+      service: provider === undefined ? undefined : { name: provider },
+    }),
+  }),
 };
 
 /** @param address of a host that has a name */

@@ -121,7 +121,7 @@ function partsAt(sequence: number, { pick, maybe }: ReturnType<typeof makePick>)
 function plainJson(parts: FeedParts, host: string, decision: string | undefined, max: number): string {
   const { family, common, subject, vm_name, made_by, rule_id, error } = parts;
   const { session_id, sequence } = common;
-  const { uid: _, name: __, data: ___, process, ...objects } = evidenceOf({
+  const { uid: _, name: __, data: ___, process, database: ____, ...objects } = evidenceOf({
     common,
     subject,
     ...(vm_name !== undefined && { vm_name }),
@@ -134,6 +134,7 @@ function plainJson(parts: FeedParts, host: string, decision: string | undefined,
     severity_id: outcome === "block" ? 2 : 1,
     severity: outcome === "block" ? "Low" : "Informational",
     ...controlOf({ outcome, ...(rule_id !== undefined && { rule_id }) }),
+    actor: { app_name: common.actor },
     ...actorOf(common.user_id ?? made_by?.user, made_by?.client, common),
     ...objects,
     ...(family === "process" && { process }),
