@@ -1,6 +1,9 @@
 /** Asks on the desktop page: seen on every page, answered with a reach, and never gone without a trace. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { PastAsks } from "../../lib/client/api/mod.ts";
+import { readApproval, readWhy, verifyLedger } from "../../lib/ledger/read/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
 import { eachView } from "../helper/desktop_views.ts";
@@ -167,6 +170,36 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await over.getByRole("row", { name: /asked\.example\/bar dev allowed/ }).waitFor();
     assertEquals(await desktop.violations(), []);
   });
+
+  await t.step(
+    "the record has every ask with its end, its author and its reach, bound to its event",
+    async () => {
+      const kept = async (path: string) => {
+        const { asks } = await home.withClient((client) => client.json<PastAsks>("GET", "/asks/history"));
+        const ask = asks.find(({ subject }) => subject.endsWith(path))!;
+        const { vm, ...record } = ask;
+        assertEquals(vm, "dev");
+        assertEquals(await readApproval(home.paths.ledger, ask.event_id), record);
+        const { event, record: decision } = await readWhy(home.paths.ledger, ask.event_id);
+        assertEquals([event.common.event_type, decision?.rule?.id], [ask.event_type, ask.rule_id]);
+        const { status, answer, answered_by } = ask;
+        return [status, answer?.scope, answer?.of, answered_by?.user !== undefined];
+      };
+      await home.ledger.flush();
+      assertEquals(await kept("asked.example/bar"), ["allowed", "once", undefined, true]);
+      assertEquals(await kept("asked.example/wide"), ["denied", "minutes", "host", true]);
+      assertEquals(await kept("soon.example/late"), ["expired", undefined, undefined, false]);
+      const copy = join(home.dir, "copy.db");
+      const changed = new DatabaseSync(home.paths.ledger);
+      changed.prepare("VACUUM INTO ?").run(copy);
+      changed.close();
+      assertEquals((await verifyLedger(copy)).ok, true);
+      const copied = new DatabaseSync(copy);
+      copied.exec("DELETE FROM approvals WHERE record ->> '$.status' = 'expired'");
+      copied.close();
+      assertMatch((await verifyLedger(copy)).first_bad!.reason, /of approvals is missing/);
+    },
+  );
 
   await t.step("always is a rule, which is listed and withdrawn after a question", async () => {
     const asks = { action: "ask", match: 'http.request.host == "lasting.example"' };
