@@ -1,3 +1,4 @@
+import { dirname } from "node:path";
 import { currentArch, parseArch } from "../../lib/base/arch/mod.ts";
 import { formatJson, print } from "../../lib/base/print/mod.ts";
 import { readManifest } from "../../lib/release/asset/mod.ts";
@@ -32,13 +33,14 @@ const imageBuild: Command = {
     const arch = parseArch(args.text("arch") ?? currentArch());
     const profile = args.text("profile") ?? "code";
     await useNetworkOf(home());
-    const { packages } = await loadProfile(home(), profile);
+    const { packages, path: file } = await loadProfile(home(), profile);
     const path = await withInterrupts(async (signal) => {
       using progress = new Progress(BUILD_STAGES);
       return await buildImage({
         arch,
         profile,
         packages: { ...packages, suite: parseSuite(args.text("suite")) ?? packages.suite },
+        ...file && { folder: dirname(file) },
         out,
         version: args.text("version"),
         binaryVersion: VERSION,

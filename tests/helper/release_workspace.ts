@@ -1,7 +1,7 @@
 /** A publisher's workspace on disk with a small image, a package and an SBOM. */
 import { join } from "node:path";
 import type { Arch } from "../../lib/base/arch/mod.ts";
-import { generateManifest } from "../../lib/release/asset/mod.ts";
+import { generateManifest, type ImageRecord } from "../../lib/release/asset/mod.ts";
 import {
   addEntries,
   describePackage,
@@ -48,6 +48,9 @@ export class ReleaseWorkspace implements AsyncDisposable {
     return { hmac, trusted: signing.map(({ publicKey }) => publicKey) };
   }
 
+  /** what images are made of */
+  record?: ImageRecord;
+
   /** Writes an image of three boot files and an OBOM. @returns path of its manifest */
   async image(content: string, arch: Arch = "x86_64"): Promise<string> {
     const dir = join(this.root, `image-${content}`);
@@ -57,7 +60,7 @@ export class ReleaseWorkspace implements AsyncDisposable {
     }
     const obom = { metadata: { tools: { components: [{ name: "sbx-admin", version: "0.1.0" }] } }, content };
     await Deno.writeTextFile(join(dir, arch, "obom.cdx.json"), JSON.stringify(obom));
-    return await generateManifest(dir, { binaryVersion: "0.1.0" });
+    return await generateManifest(dir, { binaryVersion: "0.1.0", image: this.record });
   }
 
   /** text of the program in a release's package */

@@ -1,9 +1,9 @@
 /** Images of profiles, built from their packages on this machine. */
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { currentArch } from "../../../lib/base/arch/mod.ts";
 import { ifFound, ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { bootAssets, type Profile } from "../../../lib/config/profile/mod.ts";
+import { bootAssets, type Profile, recordedPackages } from "../../../lib/config/profile/mod.ts";
 
 /** Builds the profile's image if none has its packages, after a question. @throws {SbxError} `image.*` */
 export async function requireImage(profile: Profile, isAgreed: boolean): Promise<void> {
@@ -35,7 +35,7 @@ interface BuiltImage {
  * @throws {SbxError} `image.*`, `disk.full`, `assets.*`
  */
 export async function buildProfileImage(
-  { id, packages }: Profile,
+  { id, packages, path: file }: Profile,
   arch = currentArch(),
 ): Promise<BuiltImage> {
   const [image, asset, { home: homeOf }, { Progress }, { VERSION }] = await Promise.all([
@@ -59,13 +59,14 @@ export async function buildProfileImage(
     // With the installed manifest beside it, a new image gets the next version of the day.
     const { manifest } = asset.manifestNames(id);
     await ifFound(Deno.copyFile(join(home.assetsDir, manifest), join(out, asset.MANIFEST)));
-    await asset.linkOtherArches(home, { profile: id, packages, arch, out });
+    await asset.linkOtherArches(home, { profile: id, packages: recordedPackages(packages), arch, out });
     const path = await image.withInterrupts(async (signal) => {
       using progress = new Progress([...image.BUILD_STAGES, { name: "assets", weight: 2 }]);
       const path = await image.buildImage({
         arch,
         profile: id,
         packages,
+        ...file && { folder: dirname(file) },
         out,
         binaryVersion: VERSION,
         progress,

@@ -22,7 +22,8 @@ import {
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { listProfiles } from "./load.ts";
-import type { Profile } from "./profile.ts";
+import { recordedPackages } from "./packages.ts";
+import { hasAny, type Profile } from "./profile.ts";
 import type { Asset } from "./schema.ts";
 
 /**
@@ -165,12 +166,12 @@ async function isFile(path: string): Promise<boolean> {
  * (412): its own has others; `assets.missing` (412)
  */
 export async function imageAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {
-  const { id, packages } = profile;
+  const { id } = profile;
+  const packages = recordedPackages(profile.packages);
   const installed = await installedImages(home);
   const own = installed.includes(id) ? await installedImage(home, id) : undefined;
   if (own && isSame(own.packages, packages)) return await resolveAssets(home, arch, id);
-  const hasPackages = packages.apt.length + packages.npm.length > 0;
-  const general = hasPackages && installed.includes(DEFAULT_IMAGE)
+  const general = hasAny(profile.packages) && installed.includes(DEFAULT_IMAGE)
     ? await installedImage(home, DEFAULT_IMAGE)
     : undefined;
   if (!general || isSame(general.packages, packages)) return await resolveAssets(home, arch);
@@ -202,7 +203,7 @@ function describe(from: ImagePackages, to: ImagePackages): string {
   ].join(" ");
 }
 
-function wordsOf({ suite, apt, npm, bin }: ImagePackages): string[] {
+function wordsOf({ suite, apt, npm, bin, added = [] }: ImagePackages): string[] {
   const programs = Object.entries(bin).map(([name, path]) => `bin:${name}=${path}`);
-  return [`suite:${suite}`, ...apt, ...npm.map((name) => `npm:${name}`), ...programs];
+  return [`suite:${suite}`, ...apt, ...npm.map((name) => `npm:${name}`), ...programs, ...added];
 }

@@ -45,14 +45,14 @@ async function imageOf(home: Home, listed: ListedProfile): Promise<ListedImage> 
     const [installed, list] = await Promise.all(
       [rootfs.path, obom?.path].map((path) => path && ifFound(Deno.stat(path))),
     );
-    const { suite, apt = [], npm = [] } = image?.packages ?? {};
+    const { suite, apt = [], npm = [], added = [] } = image?.packages ?? {};
     return {
       profile_id,
       name,
       image: image?.profile ?? (pins ? "pinned" : "any"),
       version,
       suite,
-      packages: [...apt, ...npm],
+      packages: [...apt, ...npm, ...added],
       bytes: rootfs.size,
       total_bytes: bootFiles(assets).reduce((sum, { size }) => sum + size, 0),
       ...installed && installed.mtime && { installed_at: installed.mtime.toISOString() },

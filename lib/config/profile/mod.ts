@@ -19,7 +19,15 @@ export { type ListedImage, listImages } from "./image.ts";
 export { type ListedProfile, listProfiles } from "./load.ts";
 export { loadProfile, profilePath, validateProfile } from "./load.ts";
 export { CorpMcpServers, type McpServer, McpServers } from "./mcp/schema.ts";
-export { isAptPackage, type Packages, type Suite, SUITES } from "./schema.ts";
+export {
+  addedLines,
+  isAptPackage,
+  type Packages,
+  type PinnedFile,
+  recordedPackages,
+  type Suite,
+  SUITES,
+} from "./packages.ts";
 export { PROFILE_ID } from "./limit/schema.ts";
 export { describeObom, GUEST_VERSION_PROPERTY, guestVersion } from "./obom.ts";
 export { missingObom, obomDescriptor, readObom } from "./obom.ts";

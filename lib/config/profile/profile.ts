@@ -3,7 +3,8 @@ import { checkToml, type TomlDocument } from "../../base/toml/mod.ts";
 import { isCompatible, isSemVer } from "../../base/semver/mod.ts";
 import { VERSION } from "../../base/version/mod.ts";
 import type { ProfileOverlay } from "./overlay.ts";
-import { type Packages, ProfileFile, withEngines } from "./schema.ts";
+import { addedLines, type Packages, withEngines } from "./packages.ts";
+import { ProfileFile } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
 export interface Profile extends Omit<ProfileFile, "profiles" | "packages"> {
@@ -44,12 +45,12 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
   }
   const packages = withEngines(file.packages);
   const { image, assets } = file;
-  if (image && (assets !== undefined || packages.apt.length + packages.npm.length > 0)) {
+  if (image && (assets !== undefined || hasAny(packages))) {
     throw new SbxError(
       "profile.invalid",
       `${
         document.placeOf(["image"])
-      }: [image] cannot be combined with [assets], apt or npm: it is the whole root file system`,
+      }: [image] cannot be combined with [assets] or what [packages] installs: it is the whole root file system`,
       { hint: "install packages when that image is made, or in the VM" },
     );
   }
@@ -62,6 +63,11 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
     ...(path && { path }),
     document,
   };
+}
+
+/** Tests whether a profile's image has more than Debian's base. */
+export function hasAny(packages: Packages): boolean {
+  return packages.apt.length + packages.npm.length + addedLines(packages).length > 0;
 }
 
 /**

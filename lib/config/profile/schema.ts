@@ -1,7 +1,4 @@
-/**
- * Schema of profile.toml (docs/design/contracts/04-profiles.md §4). Names of packages reach command lines
- * of apt and npm, so none may look like an option.
- */
+/** Schema of profile.toml (docs/design/contracts/04-profiles.md §4). */
 import { fileURLToPath } from "node:url";
 import { z } from "zod";
 import { CacheTable } from "../../cache/schema.ts";
@@ -15,6 +12,7 @@ import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
 import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "./limit/schema.ts";
 import { McpServers } from "./mcp/schema.ts";
+import { npm, ProfilePackages } from "./packages.ts";
 import { AgentSetup } from "./setup.ts";
 import { Services } from "./services/schema.ts";
 import {
@@ -95,12 +93,6 @@ const hostName = z.string().max(253).regex(
   "must be the name of a host, in lower case",
 );
 const hostNames = z.array(hostName).max(HOSTS_MAX);
-const npm = z.string().max(256).regex(
-  // {cpu} stands for x64 or arm64.
-  /^(@[a-z0-9][a-z0-9._~-]*\/)?[a-z0-9]([a-z0-9._~-]|\{cpu\})*(@[A-Za-z0-9.^~<>=*+-]+)?$/,
-  "not the name of an npm package",
-);
-
 const variables = z.record(z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/), noNul(4096)).default({});
 
 export const Agent = z.strictObject({
@@ -221,66 +213,6 @@ export function historyPaths({ continue: again }: Pick<Agent, "continue">): stri
 /** True for an agent that cannot start without a model, such as one with models of this host only. */
 export function needsModel({ files }: Pick<Agent, "files">): boolean {
   return Object.values(files).some((text) => text.includes(MODEL));
-}
-
-/**
- * Debian package as apt installs it, with architecture or version if need be. A name
- * that ends in `-` would remove it.
- */
-const APT_PACKAGE = /^[a-z0-9][a-z0-9+.-]*[a-z0-9+.](:[a-z0-9]+)?(=[A-Za-z0-9.+:~-]+)?$/;
-
-/** Tests whether a text names a Debian package; the image build accepts the same names. */
-export function isAptPackage(name: string): boolean {
-  return name.length <= 256 && APT_PACKAGE.test(name);
-}
-
-const apt = z.string().refine(isAptPackage, "not the name of a Debian package");
-const program = z.string().max(64).regex(/^[A-Za-z0-9][\w.-]*$/, "not the name of a program");
-const modulePath = z.string().max(256).regex(
-  /^(?!.*(^|\/)\.\.?(\/|$))[A-Za-z0-9@][\w@.{}/-]*$/,
-  "not a path below node_modules",
-);
-
-/** Debian releases that guests can be made of. */
-export const SUITES = ["bookworm", "trixie"] as const;
-export type Suite = typeof SUITES[number];
-
-/** Debian release of a guest whose profile names no release. */
-const DEFAULT_SUITE: Suite = "trixie";
-
-export const Packages = z.strictObject({
-  suite: z.enum(SUITES).default(DEFAULT_SUITE),
-  apt: z.array(apt).default([]),
-  npm: z.array(npm).default([]),
-  bin: z.record(program, modulePath).default({}),
-});
-/** Content of a guest image: Debian's release, its packages, and npm's. */
-export type Packages = z.output<typeof Packages>;
-
-/** Debian packages of Docker: engine, client, BuildKit, compose, and iptables for its networks. */
-const DOCKER: Record<Suite, readonly string[]> = {
-  bookworm: ["docker.io", "docker-compose", "iptables"],
-  trixie: ["docker.io", "docker-buildx", "docker-cli", "docker-compose", "iptables"],
-};
-
-/**
- * Debian packages of podman: engine, runtime, and the network with its names,
- * by the rules of iptables or nft.
- */
-const PODMAN = ["podman", "crun", "netavark", "aardvark-dns", "iptables", "nftables"];
-
-/** `[packages]` of a profile. */
-const ProfilePackages = Packages.extend({
-  docker: z.boolean().default(false),
-  podman: z.boolean().default(false),
-});
-
-/** The packages that a profile names, with the ones of its engines among them. */
-export function withEngines(
-  { docker, podman, ...packages }: z.output<typeof ProfilePackages>,
-): Packages {
-  const engines = [...docker ? DOCKER[packages.suite] : [], ...podman ? PODMAN : []];
-  return { ...packages, apt: [...new Set([...packages.apt, ...engines])] };
 }
 
 /** OCI image that is the root file system of a profile's VMs, instead of packages. */

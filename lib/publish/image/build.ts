@@ -18,8 +18,13 @@ import { buildInitrd } from "./initrd.ts";
 import { buildLayer } from "./layer.ts";
 import { ModuleTree, unpackKernel } from "./module.ts";
 import { generateObom } from "./obom.ts";
-import { isAptPackage, type Packages } from "../../config/profile/mod.ts";
+import { addedLines, isAptPackage, type Packages, recordedPackages } from "../../config/profile/mod.ts";
 import { installNpm, keyOf, type LockedPackage, requireExact } from "./npm.ts";
+import { compilePrograms } from "./own/compile.ts";
+import { ownKey, type OwnPackage } from "./own/component.ts";
+import { OwnFiles, placeFiles } from "./own/file.ts";
+import { installPip } from "./own/pip.ts";
+import { ownSources } from "./own/source.ts";
 import { debianSources, GuestApt, requireFile } from "./packages.ts";
 import { buildRootfs } from "./rootfs.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
@@ -41,6 +46,8 @@ export interface BuildOptions {
   profile: string;
   /** packages of the profile, for the rootfs */
   packages: Packages;
+  /** folder of the profile, with the files that its packages name; absent for a built-in one */
+  folder?: string;
   /** output folder for `<arch>/…`, `manifest.json` and `B3SUMS` */
   out: string;
   /** version of the assets; default is the next one */
@@ -77,11 +84,10 @@ export async function buildImage(options: BuildOptions): Promise<string> {
   const existed = await Deno.stat(out).then(() => true, () => false);
   try {
     await Deno.mkdir(out, { recursive: true });
-    await requireSpace(out);
+    await requireSpace(out, BUILD_BYTES + (packages.script ? COPY_BYTES : 0));
     // The helper user of mmdebstrap needs access.
     await Deno.mkdir(work, { mode: 0o755 });
-    const { built, npm } = await buildIn(work, options);
-    return await publish(built, out, options, npm);
+    return await publish(await buildIn(work, options), out, options);
   } catch (error) {
     if (!existed) await Deno.remove(out).catch(ignore("the failure of the build is thrown"));
     throw fileError(error, `building an image in ${out}`);
@@ -106,11 +112,16 @@ async function requireOwn(out: string, profile: string): Promise<void> {
   });
 }
 
-/** Builds into `<work>/out`. @returns that folder, and the npm packages of the image */
-async function buildIn(
-  work: string,
-  options: BuildOptions,
-): Promise<{ built: string; npm: LockedPackage[] }> {
+/** A built image. */
+interface Built {
+  /** folder with its files */
+  dir: string;
+  npm: LockedPackage[];
+  own: OwnPackage[];
+}
+
+/** Builds into `<work>/out`. */
+async function buildIn(work: string, options: BuildOptions): Promise<Built> {
   const { arch, packages, binaryVersion, progress = silent, signal } = options;
   const folder = async (name: string) => {
     await Deno.mkdir(join(work, name));
@@ -126,6 +137,12 @@ async function buildIn(
   progress.stage("npm packages");
   const overlay = await folder("overlay");
   const npm = await installNpm(packages, arch, { work: await folder("npm"), overlay, signal });
+  const own = new OwnFiles(options.folder, await folder("files"));
+  const pip = await installPip(packages, arch, own, { work: await folder("pip"), overlay, signal });
+  const more = await ownSources(packages, arch, own, { work: await folder("sources"), overlay, signal });
+  const files = await placeFiles(packages, own, overlay);
+  const script = packages.script &&
+    { path: await own.copy(packages.script), name: packages.script.file };
 
   progress.stage("kernel");
   const sources = await debianSources(arch, packages.suite, signal);
@@ -146,12 +163,22 @@ async function buildIn(
   await Deno.chmod(join(built, LAYER), 0o644);
 
   progress.stage("rootfs");
-  const parts = { arch, suite: packages.suite, packages: packages.apt, sources, overlay };
+  const places = { work: await folder("compile"), overlay, signal };
+  const compiled = await compilePrograms(packages, { arch, sources, own }, places);
+  const parts = {
+    arch,
+    suite: packages.suite,
+    packages: [...packages.apt, ...more.names],
+    sources: [...sources, ...more.sources],
+    overlay,
+    script,
+  };
   const rootfs = await buildRootfs(parts, await folder("rootfs"), signal);
   await Deno.rename(rootfs.path, join(built, "rootfs.erofs"));
   await Deno.chmod(join(built, "rootfs.erofs"), 0o644);
   const { hash: rootfsHash } = await blake3File(join(built, "rootfs.erofs"));
   const { status, licenses } = rootfs;
+  const ownPackages = [...more.packages, ...pip, ...compiled];
   const obom = generateObom({
     arch,
     suite: packages.suite,
@@ -161,10 +188,13 @@ async function buildIn(
     status: withPackages(status, layer.status),
     licenses: `${licenses}\n${layer.licenses}`,
     npm,
+    own: ownPackages,
+    files: [...files, ...packages.script ? [{ name: "script", sha256: packages.script.sha256 }] : []],
+    added: addedLines(packages),
   });
   await Deno.writeTextFile(join(built, "obom.cdx.json"), obom, { mode: 0o644 });
   throwIfInterrupted(signal);
-  return { built, npm };
+  return { dir: built, npm, own: ownPackages };
 }
 
 /** The packages of both, of which the first has the same package in its own version. */
@@ -176,14 +206,11 @@ function withPackages(status: string, more: string): string {
 }
 
 /** Replaces the old files with the new ones; restores the old ones if the manifest cannot be generated. */
-async function publish(
-  built: string,
-  out: string,
-  options: BuildOptions,
-  npm: LockedPackage[],
-): Promise<string> {
-  const { arch, version, binaryVersion, progress, profile, packages } = options;
+async function publish({ dir: built, npm, own }: Built, out: string, options: BuildOptions): Promise<string> {
+  const { arch, version, binaryVersion, progress, profile } = options;
   const npm_lock = Object.fromEntries(npm.map((each) => [keyOf(each), each.integrity]));
+  const lock = Object.fromEntries(own.map((each) => [ownKey(each), each.hash]));
+  const packages = recordedPackages(options.packages);
   const target = join(out, arch);
   await Deno.chmod(built, 0o755);
   const old = await moveAside(target);
@@ -193,7 +220,7 @@ async function publish(
       version,
       binaryVersion,
       progress,
-      image: { profile, packages, npm_lock },
+      image: { profile, packages, npm_lock, ...own.length > 0 && { lock } },
     });
     await old.discard();
     return path;
@@ -211,6 +238,8 @@ async function onlyEntry(dir: string): Promise<string> {
 
 /** Peak disk use of a build, in `bytes`: packages, their tree, and the image, with half as much to spare. */
 const BUILD_BYTES = 2.5e9;
+/** Size of the copy of the tree that a script changes. */
+const COPY_BYTES = 1.5e9;
 
 /** @throws {SbxError} `disk.full`: `dir` has too little free space for a build */
 export async function requireSpace(dir: string, needed = BUILD_BYTES): Promise<void> {

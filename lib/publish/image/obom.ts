@@ -6,6 +6,7 @@ import { GUEST_VERSION } from "../../machine/guest/wire/mod.ts";
 import { archNames } from "./arch.ts";
 import { GUEST_DENO_VERSION, GUEST_PROGRAMS } from "./guest.ts";
 import { keyOf, type LockedPackage } from "./npm.ts";
+import type { OwnFile, OwnPackage } from "./own/component.ts";
 
 /**
  * Input of an OBOM, which describes the base image without additions of a session
@@ -26,6 +27,12 @@ export interface ObomInput {
   licenses: string;
   /** npm packages of the rootfs */
   npm: LockedPackage[];
+  /** packages of pip, cargo and go, and a company's own Debian packages */
+  own?: OwnPackage[];
+  /** a company's own files, and the script that has changed the tree */
+  files?: OwnFile[];
+  /** lines of {@linkcode addedLines} */
+  added?: string[];
 }
 
 /** Licences of npm packages that are SPDX expressions of ids. */
@@ -75,12 +82,18 @@ export function obomDocument<C extends { "bom-ref": string }>(
 /** Generates CycloneDX 1.6 JSON of the rootfs's packages, Deno and guest programs; same input, same text. */
 export function generateObom(input: ObomInput): string {
   const { arch, suite, generatorVersion, rootfsHash, kernelVersion } = input;
-  const components = [...packageComponents(input), ...npmComponents(input), ...guestComponents(input)];
+  const components = [
+    ...packageComponents(input),
+    ...npmComponents(input),
+    ...ownComponents(input),
+    ...guestComponents(input),
+  ];
   const properties = [
     { name: "sbx:rootfs:arch", value: arch },
     { name: "sbx:rootfs:suite", value: suite },
     { name: "sbx:kernel:version", value: kernelVersion },
     { name: GUEST_VERSION_PROPERTY, value: GUEST_VERSION },
+    ...(input.added ?? []).map((value) => ({ name: "sbx:added", value })),
   ];
   const [name, version] = [`sbx-rootfs-${arch}`, rootfsHash.slice(0, 16)];
   return obomDocument(
@@ -92,6 +105,9 @@ export function generateObom(input: ObomInput): string {
 
 function packageComponents(input: ObomInput) {
   const byPackage = licenseNames(input.licenses);
+  const own = new Map(
+    (input.own ?? []).filter(({ kind }) => kind === "deb").map((each) => [each.name, each]),
+  );
   return installedPackages(input.status).map((each) => {
     const { name, version, maintainer } = each;
     const purl = debianPurl(each, input);
@@ -101,6 +117,7 @@ function packageComponents(input: ObomInput) {
       ...(maintainer && { supplier: { name: maintainer.replace(/ <.*/, "") } }),
       name,
       version,
+      ...(own.get(name)?.version === version && ownHash(own.get(name)!.hash)),
       ...licensesOf([...byPackage.get(name) ?? []].map(debianLicense)),
       purl,
     };
@@ -185,6 +202,40 @@ function npmComponents({ npm }: ObomInput) {
       purl,
     };
   });
+}
+
+/** Packages of pip, cargo and go, and own files. An own Debian package is among Debian's, with its hash. */
+function ownComponents({ own = [], files = [] }: ObomInput) {
+  return [
+    ...own.filter(({ kind }) => kind !== "deb").map(({ kind, name, version, hash, license }) => {
+      const purl = `pkg:${kind === "go" ? "golang" : kind === "pip" ? "pypi" : kind}/${name}@${
+        encodeURIComponent(version)
+      }`;
+      return {
+        type: "library",
+        "bom-ref": purl,
+        name,
+        version,
+        ...ownHash(hash),
+        // Authors write any text.
+        ...(license && { licenses: [{ license: { name: license } }] }),
+        purl,
+      };
+    }),
+    ...files.map(({ name, sha256 }) => ({
+      type: "file",
+      "bom-ref": `sbx:file:${name}`,
+      name,
+      hashes: [{ alg: "SHA-256", content: sha256 }],
+    })),
+  ];
+}
+
+/** SHA-256 in CycloneDX's form; Go's hash is of a list of files, which it has no name for. */
+function ownHash(hash: string) {
+  return hash.startsWith("sha256:")
+    ? { hashes: [{ alg: "SHA-256", content: hash.slice("sha256:".length) }] }
+    : { properties: [{ name: "sbx:go:sum", value: hash }] };
 }
 
 function guestComponents({ arch, generatorVersion }: ObomInput) {

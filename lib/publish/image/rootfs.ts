@@ -4,8 +4,11 @@ import { SbxError } from "../../base/error/mod.ts";
 import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import type { Suite } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
-import { hasTool, run, throwIfInterrupted } from "./command.ts";
+import { run, throwIfInterrupted } from "./command.ts";
 import { HOSTS, RESOLV_CONF } from "./network.ts";
+import { CONFINED, requireStep, STEPS } from "./own/confined.ts";
+import { LASTING_SOURCES } from "./own/source.ts";
+import { asRoot } from "./root.ts";
 
 /** Packages of every image: root certificates for clients. */
 const BASE_PACKAGES = ["ca-certificates"];
@@ -43,11 +46,17 @@ const MAN_FOLDERS = `for at in 1 2 3 4 5 6 7 8; do mkdir -p "$1/usr/share/man/ma
  *
  * Files are excluded from the image but not removed from the tree: mmdebstrap's apt configuration is in its
  * /tmp, and without it apt would go on to work on the host.
+ *
+ * A company's script gets a copy of the tree: mmdebstrap goes on with its own, as root. Nothing of the copy
+ * is run, and no link in it followed: mkfs.erofs follows none.
  */
 const FINISH = `#!/bin/sh
 set -eu
 root=$1
-cp -r "$overlay/." "$root/"
+${STEPS}
+cp -r --remove-destination "$overlay/." "$root/"
+${LASTING_SOURCES}
+[ ! -d "$root/usr/local/share/ca-certificates" ] || chroot "$root" update-ca-certificates >/dev/null
 [ ! -x "$root/usr/bin/python3" ] || chroot "$root" python3 -B - <<'PYTHON'
 import pathlib
 for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
@@ -58,13 +67,18 @@ for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
 PYTHON
 cp "$root/var/lib/dpkg/status" "$work/status"
 (cd "$root/usr/share/doc" && grep -H '^License:' -- */copyright) >"$work/licenses" || true
-# A bind mount shows the tree without /proc, /sys and /dev, which are mounted in it while hooks run.
-mkdir "$work/tree"
-mount --bind "$root" "$work/tree"
+if [ -f "$work/script" ]; then
+  cp -a -x "$root" "$work/tree"
+  confined script "$work/tree" "$work/script"
+else
+  # A bind mount shows the tree without /proc, /sys and /dev, which are mounted in it while hooks run.
+  mkdir "$work/tree"
+  mount --bind "$root" "$work/tree"
+fi
 mkfs.erofs --quiet -T0 -U ${IMAGE_UUID} -zlz4 \\
   --exclude-regex='^etc/ssh/ssh_host_' --exclude-regex='^(dev|run|tmp|var/cache|var/lib/apt/lists|var/log/apt)/.' --exclude-regex='^var/log/.*log$' \\
   "$work/rootfs.erofs" "$work/tree" >/dev/null
-umount "$work/tree"
+if [ -f "$work/script" ]; then rm -rf --one-file-system "$work/tree"; else umount "$work/tree"; fi
 if [ -n "\${SUDO_UID:-}" ]; then chown "$SUDO_UID:$SUDO_GID" "$work/rootfs.erofs" "$work/status" "$work/licenses"; fi
 `;
 
@@ -78,6 +92,8 @@ export interface RootfsParts {
   sources: string[];
   /** folder of files that are laid over Debian's, to which sbx's own are added */
   overlay: string;
+  /** a company's script that changes the finished tree, and what messages call it */
+  script?: { path: string; name: string };
 }
 
 /** A built root file system. */
@@ -95,6 +111,9 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
   await writeOverlay(parts);
   const finish = join(work, "finish.sh");
   await Deno.writeTextFile(finish, FINISH, { mode: 0o755 });
+  await Deno.writeTextFile(join(work, "confined.sh"), CONFINED, { mode: 0o755 });
+  const { script } = parts;
+  if (script) await Deno.copyFile(script.path, join(work, "script"));
   throwIfInterrupted(signal);
   const command = [
     "mmdebstrap",
@@ -110,28 +129,26 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     ...parts.sources,
   ];
   const env = { TMPDIR: work, work, overlay: parts.overlay };
-  await run(await asRoot(command, env), {
-    doing: "building the root file system",
-    env,
-    signal,
-    hint: "check that Debian's archive is reachable and has every package of the profile",
-  });
+  try {
+    await run(await asRoot(command, env), {
+      doing: "building the root file system",
+      env,
+      signal,
+      hint:
+        "check that Debian's archive, and each packages.apt_source, is reachable, has its key, and that " +
+        "they have every package of the profile",
+    });
+  } catch (error) {
+    throwIfInterrupted(signal);
+    const hint = "it runs as root of the image alone, without a network: docs/guides/images.md";
+    if (script) await requireStep(work, "script", `the script ${script.name}`, hint);
+    throw error;
+  }
   const path = join(work, "rootfs.erofs");
   const size = await Deno.stat(path).then((info) => info.size, () => 0);
   if (size === 0) throw new SbxError("image.rootfs.failed", "the image of the root file system is empty");
   const read = (name: string) => Deno.readTextFile(join(work, name));
   return { path, status: await read("status"), licenses: await read("licenses") };
-}
-
-/**
- * Command line that installs packages as root: unchanged for root, else through sudo, else in a user
- * namespace.
- */
-async function asRoot(command: string[], env: Record<string, string>): Promise<string[]> {
-  if (Deno.uid() === 0 || !await hasTool("sudo")) return command;
-  const variables = Object.entries(env).map(([key, value]) => `${key}=${value}`);
-  const prompt = "sbx-admin installs packages into the image as root; password of %p: ";
-  return ["sudo", "-p", prompt, "env", ...variables, ...command];
 }
 
 /** Writes the files laid over Debian's. */

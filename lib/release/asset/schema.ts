@@ -49,17 +49,22 @@ const ImagePackages = z.strictObject({
   apt: z.array(z.string()),
   npm: z.array(z.string()),
   bin: z.record(z.string(), z.string()),
+  added: z.array(z.string()).optional().describe("a line for each of a company's own sources and files"),
 });
 export type ImagePackages = z.infer<typeof ImagePackages>;
 
 /**
- * Inputs of an image, and the hash of each npm package in it (docs/design/contracts/10-release.md
- * §10).
+ * Inputs of an image, and the hash of each package in it that is from no Debian repository
+ * (docs/design/contracts/10-release.md §10).
  */
 export const ImageRecord = z.strictObject({
   profile: z.string().regex(/^[a-z0-9_-]{1,64}$/, "a profile id is 1 to 64 of a-z 0-9 _ -"),
   packages: ImagePackages,
   npm_lock: z.record(z.string(), z.string().regex(/^sha512-[A-Za-z0-9+/]{86}==$/)),
+  lock: z.record(
+    z.string().regex(/^(pip|cargo|go|deb):/),
+    z.string().regex(/^(sha256:[0-9a-f]{64}|h1:[A-Za-z0-9+/]{43}=)$/),
+  ).optional().describe("hash of each package of pip, cargo and go, and of each own .deb"),
 });
 export type ImageRecord = z.infer<typeof ImageRecord>;
 

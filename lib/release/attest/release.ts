@@ -1,8 +1,9 @@
 /** Writes the attestations of a release's files, and checks them. */
-import { basename, dirname } from "node:path";
-import { asSbxError, SbxError } from "../../base/error/mod.ts";
+import { basename, dirname, join } from "node:path";
+import { asSbxError, ifFound, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
+import { MANIFEST, readManifest } from "../asset/mod.ts";
 import {
   type Artifact,
   digestFile,
@@ -24,6 +25,7 @@ import {
 import {
   type Build,
   documentStatement,
+  type Input,
   type Kind,
   PREDICATES,
   provenance,
@@ -209,9 +211,44 @@ async function statementOf(
   build: Build,
 ): Promise<Statement> {
   const subject = await subjectOf(artifact.path!, basename(artifact.url));
-  if (kind === "provenance") return provenance(subject, build);
+  if (kind === "provenance") {
+    const inputs = artifact.kind === "image" ? await imageInputs(artifact.path!, subject) : [];
+    return provenance(subject, build, inputs);
+  }
   const document = kind === "obom" ? artifact : await sbomOf(artifact, artifacts);
   return documentStatement(subject, kind, JSON.parse(await Deno.readTextFile(document.path!)));
+}
+
+/**
+ * Inputs of an image beside Debian's packages, from the manifest beside it. One without a manifest, or of
+ * another file, says nothing.
+ */
+async function imageInputs(path: string, { digest }: Subject): Promise<Input[]> {
+  const manifest = join(dirname(path), MANIFEST);
+  const read = await ifFound(Deno.stat(manifest)) && await readManifest(manifest);
+  const release = read?.manifest.assets.releases[read.manifest.assets.current];
+  const files = Object.values(release?.arches ?? {}).flatMap((each) => Object.values(each));
+  if (!release?.image || !files.some(({ hash }) => hash === digest.blake3)) return [];
+  const { packages: { added = [] }, npm_lock, lock = {} } = release.image;
+  const pins = added.flatMap((line): Input[] => {
+    const [, name, sha256] = /^(.*)@sha256:([0-9a-f]{64})$/.exec(line) ?? [];
+    return name === undefined ? [] : [{ name, digest: { sha256 } }];
+  });
+  const hex = (base64: string) => Uint8Array.fromBase64(base64).toHex();
+  return [
+    ...pins,
+    ...Object.entries(npm_lock).map(([name, integrity]): Input => ({
+      name: `npm:${name}`,
+      digest: { sha512: hex(integrity.slice("sha512-".length)) },
+    })),
+    ...Object.entries(lock).map(([name, hash]): Input => ({
+      name,
+      // Go's hash of a module's files, as in-toto calls it.
+      digest: hash.startsWith("h1:")
+        ? { dirHash: hex(hash.slice("h1:".length)) }
+        : { sha256: hash.slice("sha256:".length) },
+    })),
+  ];
 }
 
 /** SBOM of a package: the one with the package's name, or else the only one. */

@@ -48,8 +48,14 @@ export interface Build {
   finishedOn?: string;
 }
 
-/** SLSA provenance v1 of a file. */
-export function provenance(subject: Subject, build: Build): Statement {
+/** Something that a file was made of, with hashes by in-toto's names. */
+export interface Input {
+  name: string;
+  digest: Record<string, string>;
+}
+
+/** SLSA provenance v1 of a file. @param inputs beside the materials of the whole build */
+export function provenance(subject: Subject, build: Build, inputs: readonly Input[] = []): Statement {
   const { source, commit, builder, materials, startedOn, finishedOn } = build;
   const metadata = { ...(startedOn && { startedOn }), ...(finishedOn && { finishedOn }) };
   return statement(subject, "provenance", {
@@ -58,7 +64,7 @@ export function provenance(subject: Subject, build: Build): Statement {
       externalParameters: { source, commit },
       resolvedDependencies: [
         { uri: `${source}@${commit}`, digest: { gitCommit: commit } },
-        ...materials.map(({ name, digest }) => ({ name, digest })),
+        ...[...materials, ...inputs].map(({ name, digest }) => ({ name, digest })),
       ],
     },
     runDetails: {

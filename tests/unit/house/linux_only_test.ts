@@ -25,6 +25,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/publish/image/conflicts.ts": "runs in the guest",
   "lib/publish/image/keeper.ts": "runs in the guest",
   "lib/publish/image/build.ts": "images are built on Linux",
+  "lib/publish/image/own/confined.ts": "images are built on Linux",
   "lib/machine/live/calls.ts": "the framework shares folders itself: no masks there yet",
   "lib/machine/live/guard.ts": "no --live",
   "lib/machine/live/watch.ts": "no --live",

@@ -56,6 +56,19 @@ Deno.test("a profile whose packages differ from its image is refused with the di
   assertEquals(error.hint, "build it: sbx image build tool");
 });
 
+Deno.test("a file of a company that has another hash now asks for another image", async () => {
+  await using images = await InstalledImages.make();
+  const { packages } = await loadProfile(images.home, "code");
+  await images.install("code", packages);
+  const script = (hex: string) =>
+    `[packages]\nscript = { file = "setup.sh", sha256 = "${hex.repeat(64)}" }\n`;
+  await images.install("tool", { added: [`script:setup.sh@sha256:${"a".repeat(64)}`] });
+  await images.profile("tool", script("a"));
+  assertEquals(await images.boots("tool"), "tool");
+  await images.profile("tool", script("b"));
+  assertEquals(await images.boots("tool"), "image.mismatch");
+});
+
 Deno.test("a manifest made again of the same files still says what is in the image", async () => {
   const out = await Deno.makeTempDir();
   await Deno.mkdir(join(out, "x86_64"));

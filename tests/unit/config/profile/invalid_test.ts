@@ -30,7 +30,52 @@ const asset = (hash: string, name = "vmlinuz") =>
 const hashWords = 'must be "blake3:" and 64 lower-case hex characters';
 const rule = (more: string) => `[profiles.rules.a]\nname = "A"\naction = "block"\nmatch = "true"\n${more}\n`;
 
+const PIN = `file = "a", sha256 = "${H}"`;
+const packages = (text: string) => `${MINIMAL}[packages]\n${text}\n`;
+
 const PROBLEMS: [string, string, string][] = [
+  [
+    "a file above the profile's folder",
+    packages(`script = { file = "../a", sha256 = "${H}" }`),
+    "f:6: packages.script.file: must be a path below the profile's folder, of letters, digits and @ + ~ . - _",
+  ],
+  [
+    "a file where the image has a link",
+    packages(`files = [{ ${PIN}, to = "/bin/a" }]`),
+    "f:6: packages.files[0].to: is not kept there: write /usr/bin for /bin, and /etc or /opt",
+  ],
+  [
+    "a file with set-id bits",
+    packages(`files = [{ ${PIN}, to = "/a", mode = "4755" }]`),
+    'f:6: packages.files[0].mode: must be a mode such as "0644"',
+  ],
+  [
+    "a password in an address",
+    packages(`[packages.pip]\nlock = { ${PIN} }\nindex = "https://me:secret@pypi.example.com/simple"`),
+    "f:8: packages.pip.index: must be an address of http or https, without user, password, query and #",
+  ],
+  [
+    "a source whose line would have another",
+    packages(
+      `[[packages.apt_source]]\nuri = "https://a.example/ x] deb"\nsuite = "s"\ncomponents = ["main"]\nsigned_by = { ${PIN} }`,
+    ),
+    "f:7: packages.apt_source[0].uri: must be an address of http or https, without user, password, query and #",
+  ],
+  [
+    "a crate without an exact version",
+    packages('[packages.cargo]\ninstall = ["ripgrep"]'),
+    "f:7: packages.cargo.install[0]: not a crate with its exact version, such as ripgrep@14.1.0",
+  ],
+  [
+    "an option as a package of Go",
+    packages('[packages.go]\ninstall = ["-toolexec=x@v1.0.0"]'),
+    "f:7: packages.go.install[0]: not a package of Go with its exact version, such as golang.org/x/tools/gopls@v0.18.1",
+  ],
+  [
+    "crates in bookworm",
+    packages('suite = "bookworm"\n[packages.cargo]\ninstall = ["ripgrep@14.1.0"]'),
+    "f:7: packages.cargo: needs trixie: bookworm's cargo reads no sparse index",
+  ],
   ["TOML that does not parse", MINIMAL + "x = \n", "f:5:5: not valid TOML: invalid value"],
   ["a key twice", MINIMAL + 'id = "p"\n', "f:5:1: this key or table is defined twice"],
   [
@@ -117,7 +162,7 @@ const PROBLEMS: [string, string, string][] = [
   [
     "an image and packages",
     MINIMAL + '[image]\nfrom = "golang:1.25"\n[packages]\napt = ["jq"]\n',
-    "f:5: [image] cannot be combined with [assets], apt or npm: it is the whole root file system",
+    "f:5: [image] cannot be combined with [assets] or what [packages] installs: it is the whole root file system",
   ],
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
   ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],

@@ -79,6 +79,33 @@ Deno.test("the OBOM is valid against the CycloneDX 1.6 schema", async () => {
   assertNotEquals(await schemaErrors(obom), []);
 });
 
+Deno.test("the OBOM names a company's own packages and files with their hashes", async () => {
+  const [a, b] = ["a".repeat(64), "b".repeat(64)];
+  const obom = JSON.parse(generateObom({
+    ...INPUT,
+    own: [
+      { kind: "deb", name: "zlib1g", version: "1:1.2.13.dfsg-1", hash: `sha256:${a}` },
+      { kind: "pip", name: "corp-greet", version: "1.2.0", hash: `sha256:${b}`, license: "Company Internal" },
+      { kind: "cargo", name: "corp-hello", version: "0.3.0", hash: `sha256:${b}` },
+      { kind: "go", name: "corp.example/tool", version: "v1.4.0", hash: `h1:${"A".repeat(43)}=` },
+    ],
+    files: [{ name: "/etc/corp.conf", sha256: a }],
+    added: [`script:setup.sh@sha256:${a}`],
+  }));
+  assertEquals(await schemaErrors(obom), []);
+  const found = (name: string) => obom.components.find((each: { name: string }) => each.name === name);
+  assertEquals(found("zlib1g").hashes, [{ alg: "SHA-256", content: a }]);
+  assertEquals(found("libstdc++6").hashes, undefined);
+  assertEquals(found("corp-greet").purl, "pkg:pypi/corp-greet@1.2.0");
+  assertEquals(found("corp-greet").licenses, [{ license: { name: "Company Internal" } }]);
+  assertEquals(found("corp-hello").hashes, [{ alg: "SHA-256", content: b }]);
+  assertEquals(found("corp.example/tool").purl, "pkg:golang/corp.example/tool@v1.4.0");
+  assertEquals(found("/etc/corp.conf").type, "file");
+  const added = { name: "sbx:added", value: `script:setup.sh@sha256:${a}` };
+  assertEquals(obom.metadata.component.properties.at(-1), added);
+  assertEquals(obom.dependencies[0].dependsOn.length, obom.components.length);
+});
+
 Deno.test("the OBOM names every installed package, Deno, the guest programs, and its rootfs", () => {
   const { components, metadata } = JSON.parse(generateObom(INPUT));
   assertEquals(components.map(({ name }: { name: string }) => name), [

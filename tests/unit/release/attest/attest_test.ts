@@ -134,6 +134,33 @@ Deno.test("provenance names source, commit, builder and materials", async () => 
   assertEquals(runDetails, { builder: { id: BUILD.builder } });
 });
 
+Deno.test("provenance of an image names what it was made of beside Debian's packages", async () => {
+  await using publisher = await ReleaseWorkspace.make();
+  const h1 = new Uint8Array(32).fill(0xab);
+  publisher.record = {
+    profile: "code",
+    packages: {
+      suite: "trixie",
+      apt: [],
+      npm: [],
+      bin: {},
+      added: [`script:setup.sh@sha256:${"1".repeat(64)}`, "pip_index:https://pypi.example.com/simple"],
+    },
+    npm_lock: { "left@1.0.0": `sha512-${"A".repeat(86)}==` },
+    lock: { "go:corp.example/x@v1.0.0": `h1:${h1.toBase64()}`, "pip:a@1.0": `sha256:${"2".repeat(64)}` },
+  };
+  await publisher.release("1.0.0");
+  await attest(publisher);
+  const path = join(publisher.out, RELEASE, "code/x86_64-rootfs.erofs.sigstore.json");
+  const { predicate } = JSON.parse(atob(JSON.parse(await Deno.readTextFile(path)).dsseEnvelope.payload));
+  assertEquals(predicate.buildDefinition.resolvedDependencies.slice(2), [
+    { name: "script:setup.sh", digest: { sha256: "1".repeat(64) } },
+    { name: "npm:left@1.0.0", digest: { sha512: "00".repeat(64) } },
+    { name: "go:corp.example/x@v1.0.0", digest: { dirHash: "ab".repeat(32) } },
+    { name: "pip:a@1.0", digest: { sha256: "2".repeat(64) } },
+  ]);
+});
+
 for (
   const [what, change, reason] of [
     ["a missing attestation", (out) => Deno.remove(join(out, `${DEB}.sigstore.json`)), "is missing"],
