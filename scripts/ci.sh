@@ -19,17 +19,35 @@ if ! sbx=$(command -v sbx); then
   if [ -e "${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets}/manifest.json" ]; then make -s -C "$root" setup deps; else make -s -C "$root" image; fi
 fi
 mkdir -p "$out"
-# The daemons of this job end with it.
-trap '"$sbx" stop >/dev/null 2>&1 || true' EXIT
+# The daemons of this job end with it, unless another job of this home goes on, or they ran before the first one. Each job
+# holds a shared lock; who gets it alone is the first, or the last.
+home=${SBX_HOME:-$HOME/.sbx}
+mkdir -p -m 0700 "$home"
+exec 8>>"$home/ci.lock"
+if flock -n -x 8; then
+  rm -f "$home/ci.keep"
+  "$sbx" status 2>/dev/null 8>&- | grep -q '^service  *not running' || touch "$home/ci.keep"
+fi
+flock -s 8
+end() {
+  flock -u 8
+  if flock -n -x 8 && [ ! -e "$home/ci.keep" ]; then "$sbx" stop >/dev/null 2>&1 8>&- || true; fi
+}
+trap end EXIT
 
 policy=0
 if [ -n "${SBX_CI_POLICY_TESTS:-}" ]; then
-  "$sbx" policy test "$SBX_CI_POLICY_TESTS" --profile "$profile" --junit "$out/policy.xml" || policy=1
+  "$sbx" policy test "$SBX_CI_POLICY_TESTS" --profile "$profile" --junit "$out/policy.xml" 8>&- || policy=1
 fi
 arguments=(--profile "$profile" --fail-on "${SBX_CI_FAIL_ON:-high}" --out "$out")
 [ -z "${SBX_CI_FROM_DIR:-}" ] || arguments+=(--from-dir "$SBX_CI_FROM_DIR")
 [ -z "${SBX_CI_IMAGE:-}" ] || arguments+=(--image "$SBX_CI_IMAGE")
+# A build server ends this script alone, which passes it on: `sbx ci` then removes its VM.
 code=0
-"$sbx" ci "${arguments[@]}" -- sh -c "$SBX_CI_COMMAND" || code=$?
+"$sbx" ci "${arguments[@]}" -- sh -c "$SBX_CI_COMMAND" 8>&- &
+ci=$!
+trap 'kill "$ci" 2>/dev/null || true' TERM HUP INT
+wait "$ci" || code=$?
+while kill -0 "$ci" 2>/dev/null; do code=0; wait "$ci" || code=$?; done
 [ "$code" != 0 ] || code=$policy
 exit "$code"

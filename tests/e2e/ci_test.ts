@@ -1,7 +1,8 @@
 /** The script of build servers, as a server runs it (docs/guides/ci.md). */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { setTimeout as delay } from "node:timers/promises";
 import { join } from "node:path";
-import { runChild } from "../helper/child.ts";
+import { limitChild, runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
 import { Sbx } from "../helper/sbx.ts";
 
@@ -21,14 +22,17 @@ Deno.test("scripts/ci.sh leaves what a build server reads, and ends as its progr
       tests,
       JSON.stringify({ name: "wrong", when, then: { decision: "block" } }) + "\n",
     );
+    const environment = (command: string) => ({
+      PATH: `${fromRoot("bin")}:${Deno.env.get("PATH")}`,
+      SBX_CI_COMMAND: command,
+    });
     const run = async (command: string, more: Record<string, string> = {}) => {
       const { code, stdout, stderr } = await runChild(fromRoot("scripts/ci.sh"), {
         args: [],
         cwd: dir,
         env: {
           ...sbx.env,
-          PATH: `${fromRoot("bin")}:${Deno.env.get("PATH")}`,
-          SBX_CI_COMMAND: command,
+          ...environment(command),
           SBX_CI_OUT: out,
           GITHUB_ACTIONS: "true",
           GITHUB_STEP_SUMMARY: summary,
@@ -59,6 +63,24 @@ Deno.test("scripts/ci.sh leaves what a build server reads, and ends as its progr
     assertStringIncludes(await Deno.readTextFile(join(out, "policy.xml")), 'failures="1"');
     assertStringIncludes(await sbx.ok("certify", "--verify", certificate, record), "valid");
     assertEquals(JSON.parse(await sbx.ok("list", "--json")).vms, [], "its VM is gone");
+
+    // Ended by a build server, beside a service that ran before it.
+    const service = JSON.parse(await sbx.ok("status", "--json")).service.pid;
+    assert(Number.isInteger(service));
+    const job = limitChild(
+      new Deno.Command(fromRoot("scripts/ci.sh"), {
+        cwd: dir,
+        env: { ...sbx.env, ...environment("sleep 600"), SBX_CI_OUT: join(dir, "ended") },
+        stdin: "null",
+        stdout: "null",
+        stderr: "null",
+      }).spawn(),
+    );
+    while (JSON.parse(await sbx.ok("list", "--json")).vms.length === 0) await delay(200);
+    job.kill("SIGTERM");
+    assertEquals((await job.status).code, 143);
+    assertEquals(JSON.parse(await sbx.ok("list", "--json")).vms, [], "its VM is gone");
+    assertEquals(JSON.parse(await sbx.ok("status", "--json")).service.pid, service);
 
     const empty = await run("");
     assertEquals([empty.code, empty.stderr], [

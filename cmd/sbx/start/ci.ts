@@ -1,4 +1,4 @@
-import type { CreateRequest, FindingList, ListedFinding, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { CreateRequest, FindingList, ListedFinding } from "../../../lib/client/api/mod.ts";
 import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
@@ -13,7 +13,7 @@ import { pullNamedImage } from "../vm/image_option.ts";
 import { waitUntilRunning } from "../vm/new_vm.ts";
 import { NEW_VM_OPTIONS, newVmOf } from "../vm/new_vm_options.ts";
 import { EXIT_NOTE, PROGRAM_OPTIONS, programRequest, SBX_FAILED } from "../vm/program.ts";
-import { whileQueued } from "../vm/queue.ts";
+import { inTemporaryVm } from "../vm/temporary.ts";
 import { recordedOf } from "./agent_report.ts";
 import {
   ciAnnotations,
@@ -65,30 +65,22 @@ export const command: Command = {
     const out = args.text("out") ?? OUT;
     await makeReportFolder(out);
     const client = await connect();
-    const json: CreateRequest = { ...asked, ...image !== undefined && { image }, persistent: false };
-    const vm = await whileQueued(client, json, client.json<VmSummary>("POST", "/vms/create", { json }));
-    let run: CiRun;
-    try {
-      await waitUntilRunning(client, vm);
-      const brought = dir === undefined ? undefined : await bringFolder(client, vm.name, dir, args);
-      const response = await client.send("POST", `/vms/${segment(vm.id)}/exec`, {
-        json: { ...program, cwd: program.cwd ?? brought?.place },
-        accept: "text/event-stream",
-      });
-      const exit_code = await showProgram(response);
-      const { refused, cost } = await recordedOf(client, { name: vm.name, session: vm.id });
-      const line = typeof program.command === "string" ? program.command : program.command.join(" ");
-      run = {
-        program: line,
-        exit_code,
-        session: vm.id,
-        refused,
-        cost,
-        findings: await findingsOf(client, vm.id),
-      };
-    } finally {
-      await client.json("DELETE", `/vms/${segment(vm.id)}/delete?force=true`);
-    }
+    const json: CreateRequest = { ...asked, ...image !== undefined && { image } };
+    const run = await inTemporaryVm(client, json, {
+      async run(vm): Promise<CiRun> {
+        await waitUntilRunning(client, vm);
+        const brought = dir === undefined ? undefined : await bringFolder(client, vm.name, dir, args);
+        const response = await client.send("POST", `/vms/${segment(vm.id)}/exec`, {
+          json: { ...program, cwd: program.cwd ?? brought?.place },
+          accept: "text/event-stream",
+        });
+        const exit_code = await showProgram(response);
+        const { refused, cost } = await recordedOf(client, { name: vm.name, session: vm.id });
+        const line = typeof program.command === "string" ? program.command : program.command.join(" ");
+        const findings = await findingsOf(client, vm.id);
+        return { program: line, exit_code, session: vm.id, refused, cost, findings };
+      },
+    });
     await writeFiles(client, out, run, failOn);
     return ciExitCode(run, failOn);
   },

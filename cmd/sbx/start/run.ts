@@ -1,10 +1,4 @@
-import type {
-  CreateRequest,
-  ExecRequest,
-  RunResult,
-  VmInfo,
-  VmSummary,
-} from "../../../lib/client/api/mod.ts";
+import type { CreateRequest, ExecRequest, RunResult, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
@@ -22,6 +16,7 @@ import { programOfImage, pullNamedImage } from "../vm/image_option.ts";
 import { whileQueued } from "../vm/queue.ts";
 import { waitUntilRunning } from "../vm/new_vm.ts";
 import { NEW_VM_OPTIONS, newVmOf } from "../vm/new_vm_options.ts";
+import { inTemporaryVm } from "../vm/temporary.ts";
 import {
   BRING_OPTIONS,
   bringFolder,
@@ -56,33 +51,28 @@ async function runInFolder(
 ): Promise<number> {
   const { later, ...asked } = await fromProjects([dir], args);
   const given = Object.fromEntries(Object.entries(vm).filter(([, value]) => value !== undefined));
-  const json = { ...asked, ...given, env: { ...asked.env, ...vm.env }, persistent: false };
-  const { id, ...created } = await whileQueued(
-    client,
-    vm,
-    client.json<VmSummary>("POST", "/vms/create", { json }),
-  );
+  const json = { ...asked, ...given, env: { ...asked.env, ...vm.env } };
   let keep = false;
-  try {
-    await waitUntilRunning(client, { id, ...created });
-    const brought = await bringFolder(client, created.name, dir, args, { place: args.text("to") });
-    note(formatBrought(brought));
-    await meetRequests(client, { id, name: created.name }, later);
-    const json = { ...program, cwd: program.cwd ?? brought.place };
-    const response = await client.send("POST", `/vms/${segment(id)}/exec`, {
-      json,
-      accept: "text/event-stream",
-    });
-    const code = await streamProgram(response);
-    await noteUnanswered(client, { id, name: created.name });
-    keep = args.has("pull");
-    await takeWork(client, created.name, keep);
-    keep = false;
-    return code;
-  } finally {
-    if (keep) note(`sbx: the VM ${created.name} stays, with its work: sbx diff ${created.name}`);
-    else await client.json("DELETE", `/vms/${segment(id)}/delete?force=true`);
-  }
+  return await inTemporaryVm(client, json, {
+    keeps: () => keep,
+    async run({ id, ...created }) {
+      await waitUntilRunning(client, { id, ...created });
+      const brought = await bringFolder(client, created.name, dir, args, { place: args.text("to") });
+      note(formatBrought(brought));
+      await meetRequests(client, { id, name: created.name }, later);
+      const json = { ...program, cwd: program.cwd ?? brought.place };
+      const response = await client.send("POST", `/vms/${segment(id)}/exec`, {
+        json,
+        accept: "text/event-stream",
+      });
+      const code = await streamProgram(response);
+      await noteUnanswered(client, { id, name: created.name });
+      keep = args.has("pull");
+      await takeWork(client, created.name, keep);
+      keep = false;
+      return code;
+    },
+  });
 }
 
 /** Questions of a run that no one answered; where they cannot be read, the result of the run stays. */
