@@ -8,7 +8,8 @@ import { writeAll } from "../wire/mod.ts";
  * Writes a file atomically: readers see the old bytes or the new ones, never a part. Temporary file in the
  * same folder, fsync, rename; on failure the temporary file is removed.
  *
- * @param mode permission bits, default 0o600: files of sbx are private to its user
+ * @param mode permission bits, default 0o600: files of sbx are private to its user. Others are the file's
+ * under any umask: root, whose umask may be 077, writes files that all may read too.
  */
 export async function writeAtomic(path: string, data: string | Uint8Array, mode = 0o600): Promise<void> {
   const temporary = join(dirname(path), `.${crypto.randomUUID()}.tmp`);
@@ -16,6 +17,7 @@ export async function writeAtomic(path: string, data: string | Uint8Array, mode 
   try {
     using file = await Deno.open(temporary, { write: true, createNew: true, mode });
     await writeAll(file, bytes);
+    if (mode !== 0o600) await Deno.chmod(temporary, mode);
     await file.sync();
     await Deno.rename(temporary, path);
   } catch (error) {

@@ -7,8 +7,8 @@ import { codeBelow, fromRoot } from "../../helper/repo.ts";
 
 /** Suites whose files share processes. */
 const SHARED = ["tests/unit", "tests/fuzz", "tests/attack/host"];
-/** What the threads and modules of one process have in common: its environment, folder and descriptors. */
-const COMMON = /\bDeno\.(env\.(set|delete)|chdir)\(|\/proc\/self\/fd/;
+/** State that threads and modules of one process share: environment, folder, umask and descriptors. */
+const COMMON = /\bDeno\.(env\.(set|delete)|chdir|umask)\(|\/proc\/self\/fd/;
 
 Deno.test("a test file that changes its process is named _alone_test.ts, and no other is", async () => {
   const read = (path: string) => Deno.readTextFile(fromRoot(path));
