@@ -5,7 +5,13 @@ import { asSbxError, ifFound, ignore, SbxError } from "../../lib/base/error/mod.
 import { writeAtomic } from "../../lib/base/home/mod.ts";
 import { joinMetrics, type ServiceMetrics } from "../../lib/base/metrics/mod.ts";
 import { note, plain, print, printJson } from "../../lib/base/print/mod.ts";
-import { type HomeProcesses, programProcesses, replacedProcesses } from "../../lib/base/process/mod.ts";
+import {
+  type HomeProcesses,
+  programProcesses,
+  replacedProcesses,
+  runningProgram,
+} from "../../lib/base/process/mod.ts";
+import { compareSemVer, isSemVer } from "../../lib/base/semver/mod.ts";
 import { limitedOutput } from "../../lib/base/spawn/mod.ts";
 import { count } from "../../lib/base/text/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
@@ -20,6 +26,8 @@ const OUTPUT_MAX = 1024 * 1024;
 const HOMES_MAX = 16;
 /** Longest time for the metrics of one user, in `ms`: of all homes, so that no user delays the others'. */
 const METRICS_MS = timeLimit(30_000);
+/** Longest time for the version of one process, in `ms`. */
+const VERSION_MS = timeLimit(30_000);
 /** Metric that is 1 for a service that answers, and 0 for another. */
 const UP = "sbx_user_service_up";
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
@@ -48,7 +56,7 @@ interface Outcome {
 
 const restart: Command = {
   name: "users restart",
-  usage: "[--user NAME]... [--stop] [--dry-run] [--json]",
+  usage: "[--user NAME]... [--only-older-than VERSION] [--stop] [--dry-run] [--json]",
   summary: "restart processes of all users that still run a replaced program",
   notes: [
     "Run it as root after an upgrade. Each user's service, gateway and VMs are restarted as that user, as sbx update restart does.",
@@ -56,12 +64,20 @@ const restart: Command = {
   ],
   options: [
     { name: "user", value: "NAME", many: true, about: "this user; default all" },
+    {
+      name: "only-older-than",
+      value: "VERSION",
+      about: "only homes with a process of an older sbx, such as one before a security fix",
+    },
     { name: "stop", about: "also stop and start VMs that cannot be suspended" },
     { name: "dry-run", about: "list them, and restart nothing" },
     JSON_OPTION,
   ],
   words: { min: 0, max: 0 },
-  examples: ["sbx-admin users restart --dry-run", "sbx-admin users restart --stop"],
+  examples: [
+    "sbx-admin users restart --dry-run",
+    "sbx-admin users restart --only-older-than 1.4.2 --stop",
+  ],
   run,
 };
 
@@ -94,9 +110,11 @@ async function run(args: Arguments): Promise<number> {
   const wanted = await wantedUsers(args);
   const outcomes: Outcome[] = [];
   const homes = new Map<number, number>();
+  const minimum = minimumOf(args);
   for (const { uid, home, pids } of await replacedProcesses(program)) {
     if (wanted.size > 0 && !wanted.has(uid)) continue;
     const user = await findUser(uid);
+    if (minimum !== undefined && user && !await hasOlder(user, pids, minimum)) continue;
     const isOwn = home === undefined || home === `${user?.home}/.sbx`;
     const place = { user: user?.name ?? `uid ${uid}`, ...(!isOwn && { home }), pids };
     if (args.has("dry-run")) outcomes.push({ ...place, restarted: [], left: [] });
@@ -127,6 +145,28 @@ function requireRoot(purpose: string, own: string): void {
   throw new SbxError("users.denied", `processes of other users are root's to ${purpose}`, {
     hint: `run it with sudo; ${own}`,
   });
+}
+
+function minimumOf(args: Arguments): string | undefined {
+  const version = args.text("only-older-than");
+  if (version === undefined || isSemVer(version)) return version;
+  throw new SbxError("users.version_invalid", `"${plain(version)}" is not a version of sbx`, {
+    hint: "write the first version that has the fix, such as 1.4.2",
+  });
+}
+
+/**
+ * True if one of the processes runs a program of an earlier version. The program, which is no longer a file,
+ * is asked as the user: it may be a user's own under that name. One that does not answer counts as older.
+ */
+export async function hasOlder(user: User, pids: readonly number[], minimum: string): Promise<boolean> {
+  for (const pid of pids) {
+    const answer = await runAs(user, runningProgram(pid), ["--version"], undefined, VERSION_MS)
+      .catch(ignore("it counts as older"));
+    const version = answer?.success ? /^\S+ (\S+)/.exec(answer.stdout)?.[1] : undefined;
+    if (version === undefined || !isSemVer(version) || compareSemVer(version, minimum) < 0) return true;
+  }
+  return false;
 }
 
 /** Users of `--user`; none: all. @throws {SbxError} `users.not_found` */

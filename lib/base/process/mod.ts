@@ -66,6 +66,11 @@ export async function runsReplacedProgram(pid: number): Promise<boolean> {
   return file.endsWith(" (deleted)");
 }
 
+/** Path at which Linux has the program that a process runs, also once that is no longer a file. */
+export function runningProgram(pid: number): string {
+  return `/proc/${pid}/exe`;
+}
+
 /** Processes of one home that run a program. */
 export interface HomeProcesses {
   uid: number;

@@ -1,6 +1,7 @@
 /** Processes that still run a replaced program, found by their file and home. */
 import { assertEquals } from "@std/assert";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
+import { hasOlder } from "../../../cmd/admin/users.ts";
 import { programProcesses, replacedProcesses } from "../../../lib/base/process/mod.ts";
 
 Deno.test("processes of a replaced program are found by home, others are not", async () => {
@@ -42,6 +43,38 @@ Deno.test("processes of a replaced program are found by home, others are not", a
     }
     await Deno.remove(dir, { recursive: true });
   }
+});
+
+Deno.test({
+  name: "a process of a removed program is older than a version, or not, by what the program itself says",
+  // Programs are asked as their users.
+  ignore: Deno.build.os !== "linux" || Deno.uid() !== 0,
+  fn: async () => {
+    // On the file system of Deno: a program of its size is linked, and not copied.
+    const dir = await Deno.makeTempDir({ dir: dirname(await Deno.realPath(Deno.execPath())) });
+    const program = join(dir, "program"), silent = join(dir, "silent");
+    await Deno.link(await Deno.realPath(Deno.execPath()), program);
+    await Deno.copyFile(await Deno.realPath("/bin/sleep"), silent);
+    const children = [
+      new Deno.Command(program, { args: ["eval", "setInterval(() => {}, 1e6)"], stdin: "null" }).spawn(),
+      new Deno.Command(silent, { args: ["600"], stdin: "null" }).spawn(),
+    ];
+    try {
+      await Deno.remove(program);
+      const user = { name: "root", uid: 0, home: "/root" };
+      const [known, unknown] = children.map(({ pid }) => pid);
+      const { deno } = Deno.version;
+      assertEquals(await hasOlder(user, [known], deno), false);
+      assertEquals(await hasOlder(user, [known], "999.0.0"), true);
+      assertEquals(await hasOlder(user, [known, unknown], deno), true);
+    } finally {
+      for (const child of children) {
+        child.kill("SIGKILL");
+        await child.status;
+      }
+      await Deno.remove(dir, { recursive: true });
+    }
+  },
 });
 
 Deno.test({
