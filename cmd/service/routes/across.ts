@@ -25,6 +25,7 @@ import {
 } from "../../../lib/service/mod.ts";
 import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Most sessions of a home that one question covers (docs/design/contracts/14-limits.md §14). */
@@ -54,14 +55,26 @@ async function choose({ home, sessions }: AcrossParts, choice: SessionChoice) {
 /** Questions over the records of many sessions, answered by their indexes. */
 function routeQuestions(app: Hono, parts: AcrossParts): void {
   const { sessions, triage, registry } = parts;
-  handle(app, sessionRoutes.list, async ({ query: { profile, vm, state, ...period } }) => {
-    const entries = await sessions.list(SESSIONS_MAX);
-    const found = entries.filter((entry) =>
-      isChosen(entry, { profile, vm }) && mayHave(entry, period) &&
-      (state === undefined || (state === "past") === (entry.ended_at !== undefined))
-    );
-    return { sessions: found.slice(0, LISTED_MAX) };
-  });
+  handle(
+    app,
+    sessionRoutes.list,
+    async ({ query: { profile, vm, state, limit = LISTED_MAX, cursor, ...period } }) => {
+      const entries = await sessions.list(SESSIONS_MAX);
+      const found = entries.filter((entry) =>
+        isChosen(entry, { profile, vm }) && mayHave(entry, period) &&
+        (state === undefined || (state === "past") === (entry.ended_at !== undefined))
+      );
+      const after = cursor === undefined ? -1 : found.findIndex(({ id }) => id === cursor);
+      if (cursor !== undefined && after < 0) {
+        throw new SbxError("request.invalid", "cursor names a session that this list does not have", {
+          hint: "read the list from its first page",
+        });
+      }
+      const listed = found.slice(after + 1, after + 1 + limit);
+      const isEnd = after + 1 + limit >= found.length;
+      return { sessions: listed, ...!isEnd && { next_cursor: listed.at(-1)!.id } };
+    },
+  );
   handle(
     app,
     sessionRoutes.across,

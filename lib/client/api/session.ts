@@ -135,6 +135,8 @@ export const SessionsQuery = z.object({
   state: z.enum(["past", "running"]).optional().describe("past: its VM has ended; absent: all"),
   since: time.describe("only sessions that were there from this time on, unix milliseconds"),
   until: time.describe("only sessions that began before this time, unix milliseconds"),
+  limit: z.coerce.number().int().min(1).max(1000).optional().describe("sessions of a page; default 1000"),
+  cursor: z.string().max(64).optional().describe("next_cursor of the page before"),
 });
 
 export const SessionList = z.object({
@@ -150,6 +152,7 @@ export const SessionList = z.object({
     client: z.string().optional().describe("program that asked for the VM, as it named itself"),
     agent: z.string().optional().describe("profile of the agent that the VM was made for"),
   })),
+  next_cursor: z.string().optional().describe("?cursor= of the next page; absent at the end"),
 }).openapi("SessionList");
 export type SessionList = z.infer<typeof SessionList>;
 

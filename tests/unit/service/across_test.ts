@@ -265,6 +265,16 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     assertEquals(await listed("?state=running"), ["b"]);
     assertEquals(await listed("?profile=ci&state=running"), []);
     assertEquals(await listed(`?since=${START + 8000}`), ["a", "b"]);
+    const first = await get("/sessions/list?limit=2");
+    assertEquals(first.sessions.map(({ name }: { name: string }) => name), ["a", "b"]);
+    const last = await get(`/sessions/list?limit=2&cursor=${first.next_cursor}`);
+    assertEquals([last.sessions.map(({ name }: { name: string }) => name), last.next_cursor], [
+      ["c"],
+      undefined,
+    ]);
+    assertEquals((await get("/sessions/list?limit=3")).next_cursor, undefined);
+    assertEquals((await app.request("/sessions/list?cursor=gone")).status >= 400, true);
+    assertEquals((await app.request("/sessions/list?limit=0")).status >= 400, true);
   }));
 
 Deno.test("the overview has a bounded number of steps of all VMs together", () =>

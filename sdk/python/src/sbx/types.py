@@ -547,8 +547,13 @@ class SessionListSessionsItem(_SessionListSessionsItemRequired, total=False):
     agent: str
 
 
-class SessionList(TypedDict):
+class _SessionListRequired(TypedDict):
     sessions: list[SessionListSessionsItem]
+
+
+class SessionList(_SessionListRequired, total=False):
+    # ?cursor= of the next page; absent at the end
+    next_cursor: str
 
 
 class SignedCertificateSignaturesItem(TypedDict):

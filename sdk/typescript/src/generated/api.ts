@@ -1140,6 +1140,8 @@ export interface components {
                 /** @description profile of the agent that the VM was made for */
                 agent?: string;
             }[];
+            /** @description ?cursor= of the next page; absent at the end */
+            next_cursor?: string;
         };
         /** @description a DSSE envelope, as sbx certify --verify reads it */
         SignedCertificate: {
@@ -3957,6 +3959,10 @@ export interface operations {
                 since?: number | null;
                 /** @description only sessions that began before this time, unix milliseconds */
                 until?: number | null;
+                /** @description sessions of a page; default 1000 */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
             };
             header?: never;
             path?: never;
