@@ -36,6 +36,8 @@ async function refused(sbx: Sbx, language: Language): Promise<void> {
   assertEquals(reply.code, "api.version");
   const bad = await assertRejects(() => sdk.call("create", { client, name: "bad name" }), SdkError);
   assertEquals(bad.reply.code, "request.invalid");
+  const late = await assertRejects(() => sdk.call("create", { client, queue_secs: -1 }), SdkError);
+  assertEquals([late.reply.code, late.reply.message.includes("queue_secs")], ["request.invalid", true]);
   assertEquals(await fails({ home: "/no/such/home" }), "gateway.unreachable");
   const none = await assertRejects(() => sdk.call("get", { client, name: "nope" }), SdkError);
   assertEquals(none.reply.code, "vm.not_found");

@@ -23,8 +23,8 @@ const about = (vm) => ({ vm: keep(vm), id: vm.id, name: vm.name });
 
 const OPS = {
   connect: async (options) => ({ client: keep(await Client.connect(options)) }),
-  create: async ({ client, ram_mb, ...options }) =>
-    about(await Sandbox.create({ client: held(client), ramMb: ram_mb, ...options })),
+  create: async ({ client, ram_mb, queue_secs, ...options }) =>
+    about(await Sandbox.create({ client: held(client), ramMb: ram_mb, queueSecs: queue_secs, ...options })),
   get: async ({ client, name }) => about(await Sandbox.get(name, { client: held(client) })),
   list: async ({ client }) => (await Sandbox.list({ client: held(client) })).map(({ name }) => name),
   raw: ({ client, method, path, headers }) => held(client).http.json(method, path, { headers }),

@@ -57,6 +57,11 @@ export interface CreateOptions extends On {
   credentials?: Record<string, string>;
   /** it stays when it stops, and when this object is disposed; default false */
   persistent?: boolean;
+  /**
+   * longest wait in seconds for room, where the sbx's limits of VMs or of their memory
+   * are reached; default 0
+   */
+  queueSecs?: number;
   signal?: AbortSignal;
 }
 
@@ -124,6 +129,7 @@ export class Sandbox implements AsyncDisposable {
         arch: options.arch,
         credentials: options.credentials,
         persistent: options.persistent,
+        queue_secs: options.queueSecs,
         ...(dir !== undefined && { folders: [{ dir, with_requests: false }] }),
       };
       const key = randomUUID();

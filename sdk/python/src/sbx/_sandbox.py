@@ -142,6 +142,7 @@ class Sandbox:
         arch: str | None = None,
         credentials: Mapping[str, str] | None = None,
         persistent: bool | None = None,
+        queue_secs: int | None = None,
         client: Client | None = None,
         cancel: Cancel | None = None,
     ) -> Sandbox:
@@ -171,6 +172,7 @@ class Sandbox:
                 "arch": arch,
                 "credentials": dict(credentials) if credentials is not None else None,
                 "persistent": persistent,
+                "queue_secs": queue_secs,
                 "folders": [{"dir": bring["dir"], "with_requests": False}] if bring else None,
             }
             key = str(uuid.uuid4())
