@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -103,6 +103,12 @@ sdk-tools: setup ## generator, compiler and runtimes of the SDKs, 300 MB
 # Both SDKs against a real service, in Node, Deno, Bun and Python.
 test-sdk: setup deps image sdk-tools ## both SDKs: Node, Deno, Bun, Python
 	@scripts/test.sh sdk
+
+# 50 creates at once in the queue of one machine; the figures are shown at the end. COUNT=N makes fewer.
+test-many: setup deps image ## 50 creates at once in the queue of one machine; COUNT=N
+	@rm -rf .cache/figures
+	@scripts/test.sh many
+	@cat .cache/figures/*.json
 
 # What the HTTP servers of Debian take for a request, compared with what a relay of other protocols lets through; installs the
 # servers. COUNT and SEED choose other bytes.

@@ -1,10 +1,11 @@
 /** The examples of docs/examples: their schemas, what the profile's VM needs, and what a drain does. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 // @ts-types="../../helper/hcl.d.ts"
 import { parse as parseHcl } from "@cdktf/hcl2json";
 import { loadAll } from "js-yaml";
 import { StatefulSet } from "kubernetes-models/apps/v1/StatefulSet";
 import { NetworkPolicy } from "kubernetes-models/networking.k8s.io/v1/NetworkPolicy";
+import { Pod } from "kubernetes-models/v1/Pod";
 import { PodDisruptionBudget } from "kubernetes-models/policy/v1/PodDisruptionBudget";
 import { parse as parseToml } from "@std/toml";
 import { BUILTIN_PROFILES } from "../../../lib/config/profile/mod.ts";
@@ -130,4 +131,74 @@ Deno.test("the entry point is a shell script that suspends on SIGTERM", async ()
   assert(success);
   assert(script.includes("trap leave TERM INT") && script.includes("sbx suspend workload"));
   assert((await read("Containerfile")).includes("docs/guides/examples/workload.sh"));
+});
+
+/** Keys of agent-sandbox's resources that the example writes, by the fields of its CRDs. */
+const POOL_KEYS: Record<string, string[]> = {
+  SandboxTemplate: ["podTemplate"],
+  SandboxWarmPool: ["replicas", "sandboxTemplateRef"],
+};
+
+Deno.test("the pool for agent-sandbox names its template, whose pod fits its schema and the profile's VM", async () => {
+  const documents = loadAll(await read("kubernetes/pool.yaml")) as Any[];
+  assertEquals(documents.map(({ kind }) => kind), Object.keys(POOL_KEYS));
+  for (const { apiVersion, kind, spec } of documents) {
+    assertEquals(apiVersion, "extensions.agents.x-k8s.io/v1beta1");
+    assertEquals(Object.keys(spec).sort(), POOL_KEYS[kind]);
+  }
+  const [template, pool] = documents;
+  assertEquals(pool.spec.sandboxTemplateRef, { name: template.metadata.name });
+  const { metadata, spec: pod } = template.spec.podTemplate;
+  const of = (spec: Any) =>
+    new Pod({ metadata: { ...metadata, name: "one" }, spec } as Any) as unknown as { validate(): void };
+  of(pod).validate();
+  assertThrows(() => of({ ...pod, containers: "none" }).validate());
+  onlyKeys(pod, "PodSpec");
+  const [container] = pod.containers;
+  onlyKeys(container, "Container");
+  onlyKeys(container.securityContext, "Security");
+  const vm = await vmOf("code");
+  for (const { memory } of Object.values<Any>(container.resources)) {
+    assertEquals(memory, `${vm.ram_gb + OVERHEAD_MB / 1024}Gi`);
+  }
+  assert(parseInt(container.resources.limits["ephemeral-storage"]) >= vm.scratch_disk_size_gb + 4);
+  assertEquals([pod.hostUsers, pod.automountServiceAccountToken, container.securityContext.privileged], [
+    false,
+    false,
+    false,
+  ]);
+  assertEquals(
+    container.volumeMounts.map(({ name }: Any) => name).sort(),
+    pod.volumes.map(({ name }: Any) => name).sort(),
+  );
+});
+
+Deno.test("Nomad's batch job parses, and runs a command once, with room for its VM", async () => {
+  const hcl = await parseHcl("batch.nomad.hcl", await read("nomad/batch.nomad.hcl")) as Any;
+  const [job] = hcl.job["sbx-run"];
+  assertEquals(Object.keys(job).sort(), ["constraint", "group", "parameterized", "type"]);
+  assertEquals([job.type, job.parameterized], ["batch", [{ meta_required: ["command"] }]]);
+  const [group] = job.group.run;
+  assertEquals([group.restart[0].attempts, group.reschedule[0].attempts], [0, 0]);
+  const [task] = group.task.sbx;
+  const { entrypoint, args, privileged } = task.config[0];
+  assertEquals([entrypoint.slice(0, 2), args[1], privileged], [
+    ["sbx", "run"],
+    "${NOMAD_META_command}",
+    undefined,
+  ]);
+  const of = (name: string) => entrypoint[entrypoint.indexOf(name) + 1];
+  assertEquals(task.resources, [{
+    cores: Number(of("--cpus")),
+    memory: parseInt(of("--ram")) * 1024 + OVERHEAD_MB,
+  }]);
+});
+
+Deno.test("Slurm's batch file is a script of bash, whose memory is its VM's and sbx's", async () => {
+  const path = "docs/guides/examples/slurm.sbatch";
+  assert((await new Deno.Command("bash", { args: ["-n", fromRoot(path)] }).output()).success);
+  const script = await read("slurm.sbatch");
+  const of = (pattern: RegExp) => Number(pattern.exec(script)?.[1]);
+  assertEquals(of(/^#SBATCH --mem=(\d+)G$/m), of(/ --ram (\d+)G /) + OVERHEAD_MB / 1024);
+  assertEquals(of(/^#SBATCH --cpus-per-task=(\d+)$/m), of(/ --cpus (\d+) /));
 });
