@@ -51,6 +51,8 @@ export class QemuMachine implements Machine {
   #monitor: Promise<Qmp> | undefined;
   /** stands still by an order, or for want of space */
   #isFrozen = false;
+  /** works under way that its share of processors must not delay */
+  #exempt = 0;
   /**
    * limits of its disk in `bytes` a second: of everything, and of writes while the
    * host's disk is nearly full; 0: none
@@ -130,7 +132,7 @@ export class QemuMachine implements Machine {
 
   async snapshot(image: MachineImage, eject?: () => Promise<void>): Promise<void> {
     const qmp = await this.#connect();
-    if (eject) await this.#unplugVsock(qmp, eject);
+    if (eject) await this.#unhindered(() => this.#unplugVsock(qmp, eject));
     await qmp.execute("stop");
     const state = await saveState(qmp, this.#path("state"));
     await Deno.writeFile(statePath(image), state, { createNew: true, mode: 0o600 });
@@ -146,7 +148,7 @@ export class QemuMachine implements Machine {
     const qmp = await this.#connect();
     const memory = await this.#memory.prepareCopy();
     try {
-      await this.#unplugVsock(qmp, eject);
+      await this.#unhindered(() => this.#unplugVsock(qmp, eject));
       const began = performance.now();
       await qmp.execute("stop");
       const state = await saveState(qmp, this.#path("state"));
@@ -194,11 +196,24 @@ export class QemuMachine implements Machine {
       stop: () => this.#signal("SIGSTOP"),
       go: () => this.#isFrozen || this.#signal("SIGCONT"),
       onReached,
+      isExempt: () => this.#exempt > 0,
       get isOver() {
         return isOver;
       },
     };
     limitCpu(machine, percent).catch(ignore("QEMU has ended"));
+  }
+
+  /** Does without the limit of processors what the guest has to do within a time limit. */
+  async #unhindered(work: () => Promise<void>): Promise<void> {
+    this.#exempt++;
+    try {
+      // It may stand still for its share just now.
+      if (!this.#isFrozen) this.#signal("SIGCONT");
+      await work();
+    } finally {
+      this.#exempt--;
+    }
   }
 
   async #limitDisk(limit: Partial<{ all: number; writes: number }>): Promise<void> {

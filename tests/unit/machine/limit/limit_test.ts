@@ -151,6 +151,25 @@ Deno.test("a machine whose use cannot be read for a moment is limited again afte
   assertEquals(calls, ["stop", "go", "stop", "go"]);
 });
 
+Deno.test("a machine that is written down is not stood still for, and owes nothing of that time", async () => {
+  const calls: string[] = [];
+  let used = 0;
+  let looks = 0;
+  const machine = {
+    // 1 s of use a look while it is written down, and none after that.
+    cpuMs: () => Promise.resolve(looks++ < 5 ? used += 1000 : used),
+    stop: () => void calls.push("stop"),
+    go: () => void calls.push("go"),
+    onReached: () => void calls.push("reached"),
+    isExempt: () => looks <= 5,
+    get isOver() {
+      return looks > 10;
+    },
+  };
+  await awaited(limitCpu(machine, 5));
+  assertEquals([calls, looks], [[], 11]);
+});
+
 Deno.test("bytes of all streams share a rate, in the order in which they come", () => {
   const rate = new Rate(1000, () => {});
   assertEquals(rate.reserve(100, 0), 0, "a burst");
