@@ -23,7 +23,7 @@ export interface LimitedMachine {
   go(): void;
   /** called when it has used up its share */
   onReached(): void;
-  /** nothing holds it back for now: what its guest has to do has a time limit */
+  /** nothing holds it back for now: its guest works within a time limit */
   isExempt?(): boolean;
   readonly isOver: boolean;
 }

@@ -204,7 +204,7 @@ export class QemuMachine implements Machine {
     limitCpu(machine, percent).catch(ignore("QEMU has ended"));
   }
 
-  /** Does without the limit of processors what the guest has to do within a time limit. */
+  /** Runs work of the guest that has a time limit, without the limit of processors. */
   async #unhindered(work: () => Promise<void>): Promise<void> {
     this.#exempt++;
     try {

@@ -170,7 +170,7 @@ export class Kernel {
     else if (message) await this.#running?.show(message);
   }
 
-  /** What programs write to standard error past their kernel, and the kernel's own last words. */
+  /** Standard error of programs, past their kernel, and the kernel's last words. */
   async #readErrors(bytes: Uint8Array): Promise<void> {
     const text = new TextDecoder().decode(bytes);
     if (this.#group === undefined) this.#errors = (this.#errors + text).slice(0, ERRORS_MAX);
