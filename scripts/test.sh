@@ -88,10 +88,19 @@ work_off() {
   wait
 }
 
-# run_job N: leaves "PASSED FAILED SECONDS SUITE" in N.result; what it printed is shown when it ends, of an only job at once.
+# processor: sets used to the seconds of processor time of this worker's ended processes; daemons that left them are not in it.
+processor() {
+  local file=$work/$BASHPID.times
+  builtin times >"$file"
+  used=$(awk 'NR == 2 { split($1, program, /[ms]/); split($2, kernel, /[ms]/)
+    printf "%d", 60 * (program[1] + kernel[1]) + program[2] + kernel[2] }' "$file")
+}
+
+# run_job N: leaves "PASSED FAILED SECONDS SUITE PROCESSOR" in N.result; what it printed is shown when it ends, of an only job at once.
 run_job() {
-  local job=$1 since=$SECONDS kind name rest good=0 bad=0 flaky=
+  local job=$1 since=$SECONDS kind name rest good=0 bad=0 used before
   read -r kind name rest <<<"${jobs[$job]}"
+  processor; before=$used
   local log="$work/$job.log"
   if [ "$kind" = check ]; then
     # shellcheck disable=SC2086
@@ -100,11 +109,12 @@ run_job() {
     test_files "$rest" --junit-path="$work/$job.xml"
     [ "$bad" = 0 ] || [[ "$again" != *" $name "* ]] || once_more
   fi
-  echo "$good $bad $((SECONDS - since)) $name" >"$work/$job.result"
+  processor
+  echo "$good $bad $((SECONDS - since)) $name $((used - before))" >"$work/$job.result"
   [ "$bad" = 0 ] || failures "$name" >"$work/$job.failures"
   [ ${#jobs[@]} -gt 1 ] || return 0
   until mkdir "$work/shown" 2>/dev/null; do sleep 0.02; done
-  echo "── $name ($((job + 1)) of ${#jobs[@]}, $((SECONDS - since)) s)"
+  echo "── $name ($((job + 1)) of ${#jobs[@]}, $((SECONDS - since)) s, $((used - before)) s of processor)"
   cat "$log"
   rmdir "$work/shown"
 }
@@ -214,8 +224,8 @@ read -r passed failed < <(cat "$work"/*.result 2>/dev/null | awk '{ good += $1; 
 for ((job = 0; job < ${#jobs[@]}; job++)); do [ -f "$work/$job.result" ] || failed=$((failed + 1)); done
 if [ -z "${TEST:-}" ]; then
   times >.cache/test_times
-  awk '{ if (!($4 in sum)) order[++n] = $4; sum[$4] += $3 }
-    END { for (i = 1; i <= n; i++) printf "%6d s  %s\n", sum[order[i]], order[i] }' $(ls -v "$work"/*.result)
+  awk '{ if (!($4 in sum)) order[++n] = $4; sum[$4] += $3; used[$4] += $5 }
+    END { for (i = 1; i <= n; i++) printf "%6d s, %d of processor  %s\n", sum[order[i]], used[order[i]], order[i] }' $(ls -v "$work"/*.result)
   echo "$(printf '%6d s' $SECONDS)  in all; the slowest files:"
   head -n 15 .cache/test_times
 fi
