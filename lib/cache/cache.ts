@@ -11,7 +11,7 @@ import { type FetchDocument, findVoucher, type Voucher } from "./voucher.ts";
 export interface CacheOptions {
   /** folder of the store, which VMs of one scope share */
   dir: string;
-  /** registries whose artefacts are kept, with hosts beyond their own */
+  /** registries whose artefacts are kept, with their further hosts */
   registries: Readonly<Record<string, readonly string[]>>;
   maxBytes: number;
   /** asked for each request; absent: always */

@@ -42,7 +42,7 @@ export function readGoSum(text: string, module: string, version: string): GoSum 
     : undefined;
 }
 
-/** True if a file has a checksum of Go. @param digests of the whole file */
+/** True if a file has a Go checksum. @param digests of the whole file */
 export async function hasGoSum(
   path: string,
   digests: readonly Digest[],

@@ -72,7 +72,7 @@ const Body = z.strictObject({
 
 const Headers = z.record(z.string(), z.array(z.string())).describe("values by lower-case name");
 
-/** A request of git over HTTP or SSH (docs/design/contracts/05-policy.md §5, "Git"). */
+/** A git request over HTTP or SSH (docs/design/contracts/05-policy.md §5, "Git"). */
 const Git = z.strictObject({
   service: z.enum(["git-upload-pack", "git-receive-pack"]).describe("fetch, push"),
   updates: z.array(z.strictObject({

@@ -143,7 +143,7 @@ export interface NetTimeouts {
   proceed: number;
   /** answer to a guest whose request waits for a person, who is still asked: less than clients wait */
   held: number;
-  /** the same for a client that its server greets: drivers of MySQL wait 10 s */
+  /** the same where the server speaks first: MySQL drivers wait 10 s */
   greeting: number;
   /** end of a model's answer whose client is gone, for its counts: then it counts as much as it could */
   linger: number;

@@ -483,7 +483,7 @@ export class NetProxy {
 /** A client that distrusts this machine's CA: it pins its host's certificate, or has roots of its own. */
 const DISTRUST =
   "the client aborted the TLS handshake; if it pins the host's certificate, a rule can pass it uninspected";
-/** Protocol that clients of PostgreSQL 17 and later offer. */
+/** Protocol that PostgreSQL clients offer from version 17 on. */
 const DATABASE_ALPN = ["postgresql"];
 /** A port whose clients speak first. */
 const HTTP_PORT = 443;

@@ -26,7 +26,7 @@ const LinkState = z.strictObject({
   ).default([]),
 });
 
-/** The machine that memory is of: it fits no other. */
+/** The machine whose memory was saved; it fits no other. */
 const MemoryOrigin = z.strictObject({
   accelerator: z.enum(["kvm", "tcg", "vz"]),
   host: z.strictObject({ hypervisor: z.string(), processor: z.string(), machine: z.string() }),

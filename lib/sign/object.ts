@@ -163,6 +163,6 @@ function shorten(text: string, max: number): string {
 
 function invalid(problem: string): SbxError {
   return new SbxError("sign.invalid", `this is no commit or tag that can be signed: ${problem}`, {
-    hint: "the key signs commits and tags of git only; sign with git commit -S or git tag -s",
+    hint: "the key signs git commits and tags only; sign with git commit -S or git tag -s",
   });
 }

@@ -4,7 +4,7 @@ import { text } from "../text/en.ts";
 /** `characters` of a body that are drawn; the record has all of them. */
 const BODY_MAX = 20_000;
 
-/** One message of HTTP: its first line, its headers, its body. */
+/** One HTTP message: its first line, its headers, its body. */
 export function HttpMessage(
   { label, line, headers = {}, body }: {
     label: string;

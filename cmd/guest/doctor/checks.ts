@@ -176,7 +176,7 @@ interface TlsSeen {
   trust: Seen;
 }
 
-/** Makes one TLS handshake through the proxy; nothing is requested, so no server is asked. */
+/** Makes one TLS handshake through the proxy. It requests nothing, so no server is contacted. */
 export async function handshake(): Promise<TlsSeen> {
   const started = performance.now();
   let tcp: Deno.TcpConn;

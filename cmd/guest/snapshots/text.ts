@@ -54,7 +54,7 @@ export function restoredText({ changes_count, failed, before }: Restored): strin
   ].join("\n");
 }
 
-/** Names may hold anything; a terminal gets no control characters of them. */
+/** A name may hold anything: its control characters must not reach a terminal. */
 function plain(text: string): string {
   return text.replaceAll(/\p{Cc}/gu, "�");
 }

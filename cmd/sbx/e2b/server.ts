@@ -131,7 +131,7 @@ async function runningEnvd(sandboxes: Sandboxes, sandbox: Sandbox): Promise<Envd
   throw new SbxError("sandbox.paused", `the VM of sandbox ${sandbox.id} is ${status}`);
 }
 
-/** Last status of HTTP. */
+/** Last HTTP status. */
 const STATUS_MAX = 599;
 /** Headers of one connection. */
 const HOP = ["connection", "host", "keep-alive", "transfer-encoding", "upgrade", "te", "trailer"];

@@ -18,7 +18,7 @@ const EVENT_ID = /^[0-9a-f]{12}$/;
 export const command: Command = {
   name: "why",
   usage: "EVENT [SESSION] [--json]",
-  summary: "explain why an event was allowed or blocked, and the remedy",
+  summary: "explain why an event was allowed or blocked, and how to change that",
   notes: [
     "Shows the rule, the matched fields and near misses.",
     UTC_NOTE,

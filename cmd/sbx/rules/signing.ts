@@ -32,10 +32,10 @@ interface SigningRequest {
   signing: { public?: string; agent?: string; gpg?: string; gpg_home?: string; emails?: string[] };
 }
 
-/** Options that a key of SSH has too. */
+/** Options that an SSH key has too. */
 const SHARED = ["key", "agent"];
 
-/** True where one of the options of signing is given. @param isSsh whether it is for a key of SSH */
+/** True where one of the options of signing is given. @param isSsh whether it is for an SSH key */
 export function namesSigning(args: Arguments, isSsh: boolean): boolean {
   return SIGNING_OPTIONS.filter(({ name }) => !isSsh || !SHARED.includes(name))
     .some(({ name, many }) => many ? args.list(name).length > 0 : args.has(name));

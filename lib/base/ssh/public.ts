@@ -1,5 +1,5 @@
 /**
- * Public keys of SSH as lines and as bytes (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709), and
+ * Public SSH keys as lines and as bytes (RFC 4253 §6.6, RFC 5656 §3.1, RFC 8709), and
  * signatures of their private ones.
  */
 import { Buffer } from "node:buffer";

@@ -169,7 +169,7 @@ export const ProviderView = z.object({
   prefixes: texts.describe("beginnings by which its keys are known"),
   models: z.object({ provider: z.string(), apis: texts }).optional()
     .describe("its name in events and prices of models, and the APIs it speaks"),
-  commits: z.boolean().optional().describe("true: its keys sign commits and tags of git"),
+  commits: z.boolean().optional().describe("true: its keys sign git commits and tags"),
   database: z.object({ port: z.int() }).optional().describe("a database, and its usual port"),
   ssh: z.object({ port: z.int() }).optional().describe("SSH servers, and their usual port"),
   aliases: texts.optional(),

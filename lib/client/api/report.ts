@@ -41,7 +41,7 @@ export const ReportProgram = z.object({ vm, executable: z.string(), runs: count,
 export const ReportLeft = z.object({
   vm,
   kind: z.enum(["http", "dns", "database", "mcp", "export"]).describe("export: files to this machine"),
-  host: z.string().describe("of names of DNS their last two labels; (others): beyond the list's limit"),
+  host: z.string().describe("DNS names by their last two labels; (others): beyond the list's limit"),
   program: z.string(),
   sent: count.describe("requests that were answered, or whose answer is under way"),
   sent_bytes: count.describe("bytes of these requests"),

@@ -163,7 +163,7 @@ export class AwsSignature implements RequestSignature {
     return name === TOKEN || name === "authorization" && this.#claim.place === "header";
   }
 
-  /** A presigned request of S3 leaves its body out, unless it says otherwise. */
+  /** A presigned S3 request leaves its body out, unless it says otherwise. */
   get #isUnsigned(): boolean {
     return this.#claim.place === "presigned" && this.#claim.service.startsWith("s3");
   }

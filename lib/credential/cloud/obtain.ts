@@ -11,7 +11,7 @@ import { GOOGLE_SCOPE, GOOGLE_TOKEN_URL, unpack } from "./key_file.ts";
 import { type AzureTerms, type GcpTerms, RESOURCES } from "./terms.ts";
 
 /**
- * Life of a signed statement of who one is, in `s`: the most that Google takes, and the usual one at Azure.
+ * Lifetime of a signed identity assertion, in `s`: the longest that Google takes, and the usual one at Azure.
  */
 const ASSERTION_S = { gcp: 3600, azure: 600 };
 /** Shortest and longest life of a token that is believed, in `s`. */

@@ -1,5 +1,5 @@
 /**
- * Conditions and selections of Sigma. sbx supports one selection name; the rest is parsed to explain errors
+ * Conditions and Sigma selections. sbx supports one selection name; the rest is parsed to explain errors
  * and to split a rule into supported rules.
  */
 import type { Entry, TreeNode } from "../tree/mod.ts";

@@ -26,7 +26,7 @@ const Rule = z.strictObject({
   days: z.int().min(1).max(36_500),
 });
 
-/** `retention.toml` of a store. Rows that no rule fits are kept. */
+/** `retention.toml` of a store. Rows that match no rule are kept. */
 export const RetentionFile = z.strictObject({ keep: z.array(Rule).max(1000) });
 export type RetentionFile = z.infer<typeof RetentionFile>;
 

@@ -244,7 +244,7 @@ function entryOf(path: string, line: string, number: number): { text: string; en
 function damaged(path: string, problem: string, cause?: unknown): SbxError {
   return new SbxError("fleet.log.damaged", `the log ${path} is damaged: ${problem}`, {
     cause,
-    hint: "restore it from a backup that is not older than the last entry; machines notice an older one",
+    hint: "restore it from a backup that is not older than the last entry; machines detect an older one",
   });
 }
 

@@ -216,7 +216,7 @@ export function nameOf({ name, ref }: Params): string {
 
 // Versions, capabilities and log levels of the endpoint (MCP, "Lifecycle", "Logging").
 
-/** Supported versions of MCP, newest first. */
+/** Supported MCP versions, newest first. */
 export const PROTOCOL_VERSIONS = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
 
 /** Log levels, lowest first (RFC 5424). */

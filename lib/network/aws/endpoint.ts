@@ -14,7 +14,7 @@ export interface AwsEndpoint {
   services: readonly string[];
   /** absent for hosts that stand for several regions */
   region?: string;
-  /** bucket that a host of S3 names */
+  /** bucket that an S3 host names */
   bucket?: string;
   /** the host of S3's control API, whose paths are neither buckets nor keys */
   isControl?: true;
@@ -27,7 +27,7 @@ const PARTITIONS: readonly { suffix: string; region: RegExp }[] = [
   { suffix: ".api.aws", region: /^us-east-1$/ },
 ];
 const REGION = /^[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2}$/;
-/** Label of a host of S3, with the region of older hosts. */
+/** Label of an S3 host, with the region of older hosts. */
 const S3 =
   /^s3(?:-(fips|accelerate|external-1|global|accesspoint|accesspoint-fips|control|control-fips|outposts|outposts-fips|object-lambda|object-lambda-fips|[a-z]{2}(?:-[a-z]+){1,2}-\d{1,2})|(express-[a-z0-9-]+))?$/;
 
@@ -50,7 +50,7 @@ export const awsEndpoint: (host: string) => AwsEndpoint | undefined = memoize((h
 /** True if a signature of this region is for the host. */
 export function isRegionOf(host: string, endpoint: AwsEndpoint, region: string): boolean {
   if (endpoint.region !== undefined) return endpoint.region === region;
-  // The global hosts of S3 answer for the buckets of every region.
+  // The global S3 hosts answer for the buckets of every region.
   if (endpoint.services[0] === "s3") return REGION.test(region);
   return PARTITIONS.find(({ suffix }) => host.endsWith(suffix))?.region.test(region) ?? false;
 }

@@ -84,7 +84,7 @@ interface Operation {
   fault?: string;
 }
 
-/** A path of S3: the bucket, unless the host names it, and the key. */
+/** An S3 path: the bucket, unless the host names it, and the key. */
 function readS3(
   { bucket: hosted, isControl }: AwsEndpoint,
   { method, target, headers }: AwsRequest,

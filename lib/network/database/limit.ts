@@ -18,9 +18,9 @@ export const PENDING_MAX = 10_000;
 export const SCRAM_ROUNDS_MAX = 1_000_000;
 /** Longest fingerprint of a statement in its event, in characters. */
 export const FINGERPRINT_MAX = 2048;
-/** Most arguments of a command of Redis; its own limit is the same. */
+/** Most arguments of a Redis command; its own limit is the same. */
 export const ARGUMENTS_MAX = 1024 * 1024;
-/** Longest line of an answer of Redis, in `bytes`. */
+/** Longest line of a Redis answer, in `bytes`. */
 export const ANSWER_LINE_MAX = 64 * 1024;
 /** Most characters of a prepared statement's name in events: all that PostgreSQL keeps. */
 export const PREPARED_NAME_MAX = 64;

@@ -45,7 +45,7 @@ export interface MysqlRelayOptions {
   hasNoEof: boolean;
   /** the server's flags in its OK */
   status: number;
-  /** the server may read texts in an encoding of its own */
+  /** the server may read text in another encoding */
   isForeign: boolean;
   /** the only database of the credential */
   only: string | undefined;

@@ -1,4 +1,4 @@
-/** First messages of a client of PostgreSQL: its requests for encryption, and the one behind them. */
+/** First messages of a PostgreSQL client: its requests for encryption, and the one behind them. */
 import type { BufferedConnection } from "../connection.ts";
 import { MessageFault } from "../fault.ts";
 import type { AcceptTls } from "./client.ts";

@@ -241,7 +241,7 @@ function filterMessages(filter: MessageFilter, piece: Uint8Array, ends: readonly
 
 // Refusals: a status of gRPC, without a message (Trailers-Only).
 
-/** Statuses of gRPC, by status of HTTP. */
+/** Statuses of gRPC, by HTTP status. */
 const STATUSES: Readonly<Record<number, number>> = { 400: 3, 403: 7, 404: 12, 409: 10, 429: 8 };
 const UNAVAILABLE = 14;
 const UNKNOWN = 2;

@@ -5,7 +5,7 @@ import { joinBytes } from "../../base/bytes/mod.ts";
 
 export type GitService = "git-upload-pack" | "git-receive-pack";
 
-/** A request of git. */
+/** A git request. */
 export interface GitRequest {
   service: GitService;
   /**
@@ -31,7 +31,7 @@ export interface GitHead {
   header(name: string): string | undefined;
 }
 
-/** Any text of a path of git; most paths have none. */
+/** Any text of a git path; most paths have none. */
 const HINT = /git-|\/refs|\/head|packed-refs|%/i;
 const SERVICE = /\/git-(upload|receive)-pack(?:[?#].*)?$/i;
 const LIST = /\/info\/refs$/i;
@@ -47,7 +47,7 @@ export function mayBeGit(target: string): boolean {
   return HINT.test(target);
 }
 
-/** Recognizes a request of git; `undefined` for others. */
+/** Recognizes a git request; `undefined` for others. */
 export function gitRequestOf(head: GitHead): GitRequest | undefined {
   const { method, path } = head;
   const isRead = method === "GET" || method === "HEAD" || method === "OPTIONS";

@@ -35,7 +35,7 @@ export function grpcReplies(headers: readonly Header[], heldMs: number): Partial
 /** Part of a deadline after which a client that waits for a person is answered. */
 const DEADLINE_PART = 0.8;
 
-/** Answers of sbx, in any version of HTTP. */
+/** Answers of sbx, in any HTTP version. */
 export abstract class GuestReplies {
   blockReply?: Outlet["blockReply"];
   protected readonly replies: ReplyOptions;

@@ -1,5 +1,5 @@
 /**
- * Requests of a guest, in any version of HTTP: the host that each names, and the
+ * Requests of a guest, in any HTTP version: the host that each names, and the
  * guards that refuse some of them.
  */
 import {

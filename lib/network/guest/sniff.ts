@@ -56,7 +56,7 @@ export class RequestFinder {
   #isOneLine = true;
   #found = false;
   /**
-   * the server has spoken first, which no server of HTTP does: nothing but a
+   * the server has spoken first, which no HTTP server does: nothing but a
    * line that names HTTP is a request
    */
   greeted = false;

@@ -10,7 +10,7 @@ import type { Ca } from "../ca/mod.ts";
 import type { ByteStream } from "../connection.ts";
 import { LISTENER_NAMES_MAX } from "../limit.ts";
 
-/** A client of HTTP/1.0 offers that alone, as `curl --http1.0` does. */
+/** An HTTP/1.0 client offers that alone, as `curl --http1.0` does. */
 export const HTTP_ALPN: readonly string[] = ["http/1.1", "http/1.0"];
 /** With HTTP/2, which is taken where the client offers it. */
 export const HTTP2_ALPN: readonly string[] = ["h2", ...HTTP_ALPN];

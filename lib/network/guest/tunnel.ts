@@ -180,7 +180,7 @@ const HANDSHAKE = 22;
 
 /**
  * Watches the first turn of each side, whenever it comes, and the beginning of each later turn of the client.
- * The client's first turn ends when the server speaks after it: a server of HTTP answers HTTP.
+ * The client's first turn ends when the server speaks after it: an HTTP server answers HTTP.
  */
 export class RelayWatch implements Watch {
   readonly #options: RelayWatchOptions;

@@ -68,7 +68,7 @@ export function parseRequestHead(bytes: Uint8Array): RequestHead {
   return { ...checked, old: version === "HTTP/1.0", headers };
 }
 
-/** Checks a method and a request target, in any version of HTTP. @throws {MessageFault} */
+/** Checks a method and a request target, in any HTTP version. @throws {MessageFault} */
 export function checkRequestLine(method: string, target: string): Pick<RequestHead, "method" | "target"> {
   if (method.length > METHOD_MAX || !TOKEN.test(method)) throw new MessageFault("invalid method");
   if (target === "" || TARGET_BAD.test(target)) {

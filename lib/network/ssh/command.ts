@@ -2,7 +2,7 @@
 import { canonicalPath } from "../../base/url/mod.ts";
 import type { GitService } from "../git/mod.ts";
 
-/** A command of git. */
+/** A git command. */
 export interface GitCommand {
   service: GitService;
   /** as the server gets it */

@@ -10,7 +10,7 @@ const HEAD = 4;
 /** Room for the first bytes, in `bytes`; it grows with them. */
 const FIRST_ROOM = 4096;
 
-/** First bytes of a client of git. */
+/** First bytes of a git client. */
 export interface GitCall {
   /** held bytes, to send once they are allowed */
   bytes: Uint8Array;

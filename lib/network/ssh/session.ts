@@ -1,4 +1,4 @@
-/** A session of a guest: one command of git, another command, a subsystem or a shell. */
+/** A session of a guest: one git command, another command, a subsystem or a shell. */
 import { asSbxError, SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import type { HttpEvent, HttpSsh } from "../../event/mod.ts";

@@ -175,11 +175,11 @@ export class Pool {
     const { connection, protocol } = await this.#connect(destination, ["h2", "http/1.1"]);
     if (protocol !== "h2" && !isKnown) return { connection };
     const session = new Http2Session(connection, this.#timeouts, () => this.#forget(key, session));
-    // A server of HTTP/1.1 may read on behind a preface that it does not know, and take a body for requests.
+    // An HTTP/1.1 server may read on behind a preface that it does not know, and take a body for requests.
     if (isKnown && protocol !== "h2") await session.greeted;
     if (!session.hasRoom) {
       throw new SbxError("upstream.failed", `${nameOf(destination)} did not answer in HTTP/2`, {
-        hint: "a call of gRPC without TLS needs a server of HTTP/2 at that port",
+        hint: "a call of gRPC without TLS needs an HTTP/2 server at that port",
       });
     }
     this.#sessions.set(key, [...this.#sessions.get(key) ?? [], session]);

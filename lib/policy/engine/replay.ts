@@ -16,7 +16,7 @@ export class Replay {
     this.#history = new History(policy.counters);
   }
 
-  /** Decides on an event, which goes ahead if it is allowed. */
+  /** Decides on an event; an allowed one goes ahead. */
   evaluate(event: Event): Evaluation {
     const evaluation = this.decide(event);
     if (evaluation.decision.decision === "allow") this.#history.record(evaluation.event);

@@ -174,7 +174,7 @@ class Walker {
       if (!info || isIgnored && !(info.isDirectory && this.ignore.hasExceptions)) continue;
       if (this.files.length >= FILES_MAX) {
         throw new SbxError("build.context_invalid", `${this.root} has more than ${FILES_MAX} files`, {
-          hint: "leave out what the build does not need: .dockerignore",
+          hint: "list the files that the build does not need in .dockerignore",
         });
       }
       await this.#add(path, place, info, isIgnored);

@@ -95,7 +95,7 @@ function packageOf(header: Uint8Array): FoundPackage[] {
     if (end >= 0) fields.set(tag, new TextDecoder().decode(header.subarray(begin, end)));
   }
   const [name, version, release] = [NAME, VERSION, RELEASE].map((tag) => fields.get(tag));
-  // Keys that signed packages look like packages of their own.
+  // A key that signs packages is listed as a package itself.
   if (!name || !version || !release || name === "gpg-pubkey") return [];
   const epoch = fields.get(EPOCH);
   return [{

@@ -510,7 +510,7 @@ export async function ruleOfAsk(
   const asking = policy.rules.find(({ rule }) => rule.id === id && rule.layer === layer);
   if (!asking) {
     throw new SbxError("policy.rule.not_found", `the rule "${id}" is no longer active`, {
-      hint: "answer the ask; the next one is by another rule",
+      hint: "answer the ask; another rule makes the next one",
     });
   }
   const { savedRule } = await import("../../policy/author/mod.ts");

@@ -162,7 +162,7 @@ export class Sessions {
     const { readHeads } = await import("../../ledger/read/mod.ts");
     const heads = await exists(ledger) ? await readHeads(ledger).catch(() => null) : null;
     const bytes = await diskUse(dirname(ledger));
-    // Its tombstone goes first: a record that is gone without one was removed by other hands.
+    // The tombstone comes first: a record that disappears without one was not removed by sbx.
     if (heads !== null || await this.#isAnnounced(id)) {
       await (await this.register()).remove(id, { ...removal, heads });
     }

@@ -33,7 +33,7 @@ export function StatusPage() {
   };
   const checks = machine.value.value?.checks;
   const failures = checks?.filter(({ state }) => state === "failed") ?? [];
-  // One that a check of the machine found too has its remedy there.
+  // An issue that a check of the machine also found is shown there, with its remedy.
   const issues = (status.value.value?.issues ?? []).filter((issue) =>
     !failures.some(({ detail }) => issue.startsWith(detail))
   );

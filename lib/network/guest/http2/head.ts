@@ -4,7 +4,7 @@ import type { Header } from "../../message/header.ts";
 
 /** Pseudo-header fields of a request (RFC 9113 §8.3.1, RFC 8441 §4). */
 const PSEUDO: ReadonlySet<string> = new Set([":method", ":scheme", ":authority", ":path", ":protocol"]);
-/** Fields of one connection of HTTP/1.1, which a message of HTTP/2 cannot have (RFC 9113 §8.2.2). */
+/** Fields of one HTTP/1.1 connection, which an HTTP/2 message cannot have (RFC 9113 §8.2.2). */
 const CONNECTION_FIELDS: ReadonlySet<string> = new Set([
   "connection",
   "keep-alive",

@@ -48,7 +48,7 @@ function flood(reason: string): h2.Http2Fault {
   return new h2.Http2Fault(reason, h2.ENHANCE_YOUR_CALM);
 }
 
-/** Serves one connection of HTTP/2 until it ends. */
+/** Serves one HTTP/2 connection until it ends. */
 export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
   readonly #options: GuestHttpOptions;
   readonly #room: Http2Room;
@@ -80,7 +80,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
   async serve(): Promise<void> {
     const hasRoom = this.#room.enter();
     try {
-      if (!hasRoom) this.fail(flood("more connections of HTTP/2 than a VM may have"));
+      if (!hasRoom) this.fail(flood("more HTTP/2 connections than a VM may have"));
       else if (await this.#begin()) await this.run();
       await this.#closing;
       await Promise.all(this.#running);
@@ -192,7 +192,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     this.connection.deadline.set(this.timeouts.head);
     try {
       if (!await beginsHttp2(this.connection)) {
-        this.fail(new h2.Http2Fault("a connection of HTTP/2 without its preface", h2.PROTOCOL_ERROR));
+        this.fail(new h2.Http2Fault("an HTTP/2 connection without its preface", h2.PROTOCOL_ERROR));
         return false;
       }
     } catch (error) {
@@ -241,7 +241,7 @@ export class GuestHttp2 extends h2.Http2Peer<GuestStream> {
     if (!isFlood) return void refuseMalformed(this.#options, undefined, fault, "RFC 9113");
     refuseConnection(this.#options, undefined, {
       id: "guard-http2-flood",
-      reason: `the connection of HTTP/2 was ended: ${fault.reason}`,
+      reason: `the HTTP/2 connection was ended: ${fault.reason}`,
       remedy: "send requests, and fewer frames that ask for nothing",
     });
   }
@@ -356,7 +356,7 @@ function dependsOnItself({ type, flags, stream, payload }: h2.Frame): boolean {
 }
 
 /**
- * Reads on while the bytes may become the preface of HTTP/2.
+ * Reads on while the bytes may become the HTTP/2 preface.
  * @returns true for the whole preface, still unread
  */
 export async function beginsHttp2(connection: BufferedConnection): Promise<boolean> {

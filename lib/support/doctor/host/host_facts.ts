@@ -29,7 +29,7 @@ const THIS_HOST: FactFiles = {
   },
 };
 
-/** Checks whose results are facts about a host, and name nothing of its user. */
+/** Checks whose results are facts about the host and name nothing that is its user's. */
 const CHECKS: readonly HostCheck["id"][] = ["virtualization", "qemu", "vsock", "virtiofsd", "features"];
 /** Fields of /proc/cpuinfo that name a processor: of x86_64, and of arm64. */
 const NAMES = ["model name", "vendor_id", "CPU implementer", "CPU part"];

@@ -85,7 +85,7 @@ function checkKeyring(home: Home): Outcome {
   }
   return keyring
     ? ok("of this session")
-    : note("none in this session: the key of credentials is a file of mode 0600");
+    : note("no keyring in this session: the key of the credentials is a file with mode 0600");
 }
 
 async function checkCredentials(home: Home): Promise<Outcome> {
