@@ -6,7 +6,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Decision, Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, NO_HTTP_BODY, substitutionDraft } from "../exchange/draft.ts";
+import { connectDraft, relayedResponse, substitutionDraft } from "../exchange/draft.ts";
 import {
   CredentialDenied,
   type DatabaseAccount,
@@ -110,16 +110,8 @@ export class DatabaseAccess {
   /** Records the end of the connection. */
   finish(passage: Passage, moved: RelayedBytes, error: string | undefined): void {
     if (!passage.allowed) return;
-    const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
-    const address = this.#address;
     passage.finish({
-      response: {
-        status: 200,
-        ...(address !== undefined && { address }),
-        bytes: moved.received,
-        headers: {},
-        body,
-      },
+      response: relayedResponse(moved.received, this.#address),
       ...(error !== undefined && { error }),
     });
   }

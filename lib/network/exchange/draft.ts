@@ -72,6 +72,20 @@ export interface DraftedRequest {
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };
 
+/** Response of a relayed connection: its bytes are counted, and not kept. @param address of the server */
+export function relayedResponse(
+  bytes: number,
+  address: string | undefined,
+): NonNullable<HttpEvent["response"]> {
+  return {
+    status: 200,
+    ...(address !== undefined && { address }),
+    bytes,
+    headers: {},
+    body: { ...NO_HTTP_BODY, size: bytes, truncated: bytes > 0 },
+  };
+}
+
 /** Describes a request for its event. */
 export function describeRequest(
   incoming: IncomingRequest,

@@ -6,7 +6,7 @@ import { asSbxError } from "../../base/error/mod.ts";
 import type { Decision, Draft, Passage, Protocol } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { connectDraft, NO_HTTP_BODY } from "../exchange/draft.ts";
+import { connectDraft, relayedResponse } from "../exchange/draft.ts";
 import type { Flow, Requester } from "../exchange/request.ts";
 import { errorText } from "../exchange/response_relay.ts";
 import type { DatabaseSystem } from "../interface/mod.ts";
@@ -130,14 +130,9 @@ export class Tunnel {
       return {};
     } finally {
       upstream?.close();
-      const body = { ...NO_HTTP_BODY, size: moved.received, truncated: moved.received > 0 };
       passage.finish({
         response: {
-          status: 200,
-          ...(address !== undefined && { address }),
-          bytes: moved.received,
-          headers: {},
-          body,
+          ...relayedResponse(moved.received, address),
           ...(upstream?.noCloseNotify && { no_close_notify: true }),
         },
         ...(error !== undefined && { error }),

@@ -4,7 +4,7 @@ import { plain } from "../../base/print/mod.ts";
 import type { HttpEvent, HttpSsh } from "../../event/mod.ts";
 import { type Draft, guestLine, type Passage, type Refusal } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
-import { NO_HTTP_BODY } from "../exchange/draft.ts";
+import { relayedResponse } from "../exchange/draft.ts";
 import { REQUEST_GIT } from "../exchange/git.ts";
 import { formatError, formatPushRefusal } from "../git/mod.ts";
 import type { SshAccount } from "../interface/mod.ts";
@@ -274,9 +274,7 @@ class RunningSession {
   }
 
   #responseOf(bytes: number) {
-    const { address } = this.#connection;
-    const body = { ...NO_HTTP_BODY, size: bytes, truncated: bytes > 0 };
-    return { status: 200, ...(address !== undefined && { address }), bytes, headers: {}, body };
+    return relayedResponse(bytes, this.#connection.address);
   }
 
   async #open(
