@@ -88,14 +88,17 @@ export function nameStep(spec: Pick<Spec, "linux">, overlay: string): boolean {
 }
 
 function containerOf(storage: string, layer: string): string | undefined {
-  try {
-    const text = Deno.readTextFileSync(`${storage}/overlay-containers/containers.json`);
-    const id = JSON.parse(text).find((each: { layer?: unknown }) => each.layer === layer)?.id;
-    return typeof id === "string" ? id : undefined;
-  } catch {
-    // The step has the CA without a name.
-    return undefined;
+  // podman keeps the containers of builds in the second list.
+  for (const name of ["containers", "volatile-containers"]) {
+    try {
+      const text = Deno.readTextFileSync(`${storage}/overlay-containers/${name}.json`);
+      const id = JSON.parse(text).find((each: { layer?: unknown }) => each.layer === layer)?.id;
+      if (typeof id === "string") return id;
+    } catch {
+      // The step has the CA without a name.
+    }
   }
+  return undefined;
 }
 
 /** The store is made with the first step, and when the guest's bundle changed. */

@@ -201,6 +201,9 @@ Deno.test("a step of buildah is known by a cgroup with its container's id, unles
     assertEquals(named(undefined), [false, undefined]);
     assertEquals(named({}, "3".repeat(64)), [false, undefined], "of another layer");
     assertEquals(nameStep({ linux: {} }, "lowerdir=/l,upperdir=2/diff"), false);
+    Deno.renameSync(list, join(dir, "overlay-containers/volatile-containers.json"));
+    assertEquals(named({}), [true, `/buildah/buildah-${id}`], "podman's list of builds");
+    Deno.removeSync(join(dir, "overlay-containers/volatile-containers.json"));
     for (const text of ["{", "[null]", "{}", JSON.stringify([{ id: 1, layer }])]) {
       Deno.writeTextFileSync(list, text);
       assertEquals(named({}), [false, undefined], text);
