@@ -17,7 +17,7 @@ import { SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { didYouMean } from "../base/text/mod.ts";
-import { bootAssets, listProfiles, pinnedNames } from "../config/profile/mod.ts";
+import { bootAssets, imageReference, listProfiles, pinnedNames } from "../config/profile/mod.ts";
 import { bootPaths } from "../session/mod.ts";
 import type { Bin } from "./vm/bin.ts";
 import type { Registry } from "./vm/registry.ts";
@@ -130,7 +130,7 @@ export class Images {
           record.name
         ),
         profiles: profiles.flatMap((listed) => {
-          const from = "profile" in listed ? listed.profile.image?.from : undefined;
+          const from = "profile" in listed ? imageReference(listed.profile) : undefined;
           return from !== undefined && references.includes(parseReference(from).canonical) ? [listed.id] : [];
         }),
       };

@@ -10,7 +10,7 @@ import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 
 const ARCHITECTURE = currentArch() === "arm64" ? "arm64" : "amd64";
-const APPLETS = ["sh", "cat", "echo", "env", "grep", "ls", "sleep", "wget"];
+const APPLETS = ["sh", "cat", "echo", "env", "grep", "ls", "rm", "sleep", "wget"];
 
 const RULES = `
 [profiles.rules.test-allow]
@@ -37,6 +37,8 @@ interface World {
   upstreams: TestUpstreams;
   /** the context's folder */
   dir: string;
+  /** of the registry on loopback */
+  port: number;
 }
 
 async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
@@ -54,6 +56,8 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
       layers: [[
         { name: "bin/busybox", content: busybox, mode: 0o755 },
         ...APPLETS.map((name) => ({ name: `bin/${name}`, type: "2", link: "busybox" })),
+        // In place of Debian's, which would download.
+        { name: "bin/apt-get", content: '#!/bin/sh\necho "$@" >>/asked\n', mode: 0o755 },
       ]],
       config: { Env: ["PATH=/bin"] },
       architecture: ARCHITECTURE,
@@ -65,7 +69,11 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
       join(sbx.home, "profiles/builder/profile.toml"),
       BUILTIN_PROFILES.get("builder")! + RULES,
     );
-    const overrides = [...upstreams.overrides, `registry.example:443=${registry.host}`];
+    const port = Number(registry.host.split(":")[1]);
+    const overrides = [
+      ...upstreams.overrides,
+      ...[443, port].map((each) => `registry.example:${each}=${registry.host}`),
+    ];
     await sbx.ok("settings", "set", "network.extra_ca_file", upstreams.caFile);
     await sbx.ok("settings", "set", "network.upstream_overrides", JSON.stringify(overrides));
     const dir = join(root, "app");
@@ -74,7 +82,7 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
     await Deno.writeTextFile(join(dir, "key.env"), "KEY=of-the-host\n");
     await Deno.writeTextFile(join(dir, "hello.txt"), "hello\n");
     await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile('CMD ["/bin/cat", "/src/hello.txt"]'));
-    await work({ sbx, upstreams, dir });
+    await work({ sbx, upstreams, dir, port });
   } finally {
     await sbx.dispose();
     await upstreams.close();
@@ -83,8 +91,9 @@ async function inWorld(work: (world: World) => Promise<void>): Promise<void> {
 }
 
 /** Docker's configuration with a helper that has the registry's login. @returns variables of sbx */
-async function writeHelper(dir: string): Promise<Record<string, string>> {
-  const config = { auths: {}, credHelpers: { "registry.example": "sbx-test" } };
+async function writeHelper(dir: string, port: number): Promise<Record<string, string>> {
+  const helpers = ["registry.example", `registry.example:${port}`].map((each) => [each, "sbx-test"]);
+  const config = { auths: {}, credHelpers: Object.fromEntries(helpers) };
   await Deno.writeTextFile(join(dir, "config.json"), JSON.stringify(config));
   const answer = JSON.stringify({ Username: REGISTRY_LOGIN.user, Secret: REGISTRY_LOGIN.password });
   await Deno.writeTextFile(join(dir, "docker-credential-sbx-test"), `#!/bin/sh\necho '${answer}'\n`, {
@@ -104,7 +113,7 @@ async function statusOf(sbx: Sbx, name: string): Promise<string> {
 }
 
 Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
-  inWorld(async ({ sbx, upstreams, dir }) => {
+  inWorld(async ({ sbx, upstreams, dir, port }) => {
     const vm = buildVmName(dir);
     const added = await sbx.run("sbx", ["credentials", "add", "github", "--decoy", "--json"]);
     const { ref } = JSON.parse(added.stdout);
@@ -165,7 +174,7 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     // this host has the login for the image that one of them needs.
     const own = 'COPY --from=registry.example/other:v1 /bin/busybox /other\nCMD ["/bin/cat", "/greeting"]';
     await Deno.writeTextFile(join(dir, "Dockerfile"), dockerfile(own));
-    const env = await writeHelper(dirname(dir));
+    const env = await writeHelper(dirname(dir), port);
     const both = await Promise.all([build(env), build(env)]);
     assertEquals(both.map(({ code }) => code), [0, 0], both[0].stderr + both[1].stderr);
     assertEquals(both.map(({ stdout }) => JSON.parse(stdout).is_new).sort(), [false, true]);
@@ -220,3 +229,55 @@ Deno.test("a Dockerfile is built in a VM under rules, cached, and booted", () =>
     assertStringIncludes(log, "interrupted");
     assertEquals([await environments(sbx), await statusOf(sbx, vm)], [kept, "Stopped"]);
   }));
+
+// Only root can give a program another /etc/hosts: the registry has one name for this machine and its VMs.
+Deno.test({
+  name: "packages of a profile are installed on top of its image, in a VM under rules",
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    inWorld(async ({ sbx, dir, port }) => {
+      const root = dirname(dir);
+      const env = await writeHelper(root, port);
+      await Deno.writeTextFile(join(root, "hosts"), "127.0.0.1 localhost registry.example\n");
+      const inHosts = async (...words: string[]) => {
+        const script = 'mount --bind "$0" /etc/hosts && exec "$@"';
+        const args = [
+          "--mount",
+          "sh",
+          "-c",
+          script,
+          join(root, "hosts"),
+          join(Deno.cwd(), "bin/sbx"),
+          ...words,
+        ];
+        const { code, stdout, stderr } = await new Deno.Command("unshare", {
+          args,
+          env: { ...sbx.env, ...env },
+        })
+          .output();
+        const [out, log] = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+        assertEquals(code, 0, log);
+        return { out, log };
+      };
+      await Deno.mkdir(join(sbx.home, "profiles/over"), { recursive: true });
+      await Deno.writeTextFile(
+        join(sbx.home, "profiles/over/profile.toml"),
+        'id = "over"\nname = "Over"\ndescription = ""\nrevision = "1.0.0"\n' +
+          `[image]\nfrom = "registry.example:${port}/base:v1"\n[packages]\napt = ["hello", "jq=1.7-1"]\n`,
+      );
+      const { log } = await inHosts("create", "dev", "--profile", "over");
+      assertStringIncludes(log, "building the packages of the profile over in the VM builder-over-");
+      assertEquals(
+        await sbx.ok("exec", "dev", "--", "cat", "/asked"),
+        "update\ninstall -y --no-install-recommends hello jq=1.7-1\n",
+      );
+      // It is there now, and the profile's.
+      assertEquals(
+        (await sbx.cli("create", "second", "--profile", "over")).stderr.includes("building"),
+        false,
+      );
+      const { environments } = JSON.parse(await sbx.ok("image", "list", "--json"));
+      const [made] = environments.filter((each: { profiles: string[] }) => each.profiles.includes("over"));
+      assertEquals(made.used_by.sort(), ["dev", "second"]);
+    }),
+});

@@ -11,7 +11,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
-import { type ListedImage, listImages, loadProfile } from "../../../lib/config/profile/mod.ts";
+import { type ListedImage, listImages, loadProfile, type Profile } from "../../../lib/config/profile/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import {
@@ -22,7 +22,7 @@ import {
 } from "../../../lib/release/environment/mod.ts";
 import { installedImages } from "../../../lib/release/asset/mod.ts";
 import { buildFolderImage, IMAGE_BUILD_OPTIONS } from "../vm/build_image.ts";
-import { pullImage } from "../vm/image_option.ts";
+import { imageOfProfile, pullImage } from "../vm/image_option.ts";
 import { buildProfileImage } from "../vm/profile_image.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
 import { formatConflicts, readConflicts } from "../vm/image_conflicts.ts";
@@ -201,11 +201,25 @@ async function build(args: Arguments): Promise<number> {
     );
   }
   const profile = await loadProfile(home(), args.words[0]);
+  if (profile.image) return await buildImageOf(profile, args);
   const built = await buildProfileImage(profile, archOf(args));
   if (args.has("json")) await printJson(built);
   else {
     await print(
       `image ${built.version} of ${built.profile} is installed: sbx create NAME --profile ${built.profile}`,
+    );
+  }
+  return 0;
+}
+
+async function buildImageOf(profile: Profile, args: Arguments): Promise<number> {
+  const { environment } = await imageOfProfile(profile, archOf(args) ?? currentArch(), true);
+  const { reference, digest, key, arch, rootfs, config } = environment;
+  if (args.has("json")) {
+    await printJson({ profile: profile.id, image: reference, digest, key, arch, bytes: rootfs.size, config });
+  } else {
+    await print(
+      `${reference}: ${digest}, ${formatBytes(rootfs.size)}\nsbx create NAME --profile ${profile.id}`,
     );
   }
   return 0;

@@ -90,17 +90,12 @@ export async function buildFolderImage(
   dir: string,
   defaults: BuildDefaults = {},
 ): Promise<BuiltImage | number> {
-  const [
-    { buildKey, buildVmName, findBuild, parseLogin, parseSecret, readContext, tagReference },
-    { requireCorpImage },
-    {
-      useNetworkOf,
-    },
-  ] = await Promise.all([
-    import("../../../lib/publish/build/mod.ts"),
-    import("../../../lib/config/corp/mod.ts"),
-    import("../../../lib/home/mod.ts"),
-  ]);
+  const [{ parseLogin, parseSecret, readContext, tagReference }, { requireCorpImage }, { useNetworkOf }] =
+    await Promise.all([
+      import("../../../lib/publish/build/mod.ts"),
+      import("../../../lib/config/corp/mod.ts"),
+      import("../../../lib/home/mod.ts"),
+    ]);
   const place = home();
   const arch = archOf(args) ?? currentArch();
   const { image, features } = defaults;
@@ -118,17 +113,44 @@ export async function buildFolderImage(
   const { state } = await useNetworkOf(place);
   requireCorpImage(state, { reference: reference.canonical });
   if (image !== undefined) requireCorpImage(state, { reference: image });
-  const buildArgs = { ...defaults.args, ...parseBuildArgs(command, args.list("build-arg")) };
   const named = args.list("secret").map(parseSecret);
   const secrets = named.length === 0 ? [] : await fullRefs(named);
   const loggedIn = args.list("login").map(parseLogin);
-  const inputs = { arch, target: args.text("target") ?? defaults.target, args: buildArgs };
-  const key = buildKey(context, {
-    ...inputs,
-    secrets: Object.fromEntries(secrets.map(({ id, ref }) => [id, ref])),
-  });
   const logins = loggedIn.length === 0 ? [] : await fullRefs(loggedIn);
-  const plan: BuildPlan = { ...inputs, secrets, logins, context, key, reference, pull: args.has("pull") };
+  return await buildContext(context, {
+    arch,
+    target: args.text("target") ?? defaults.target,
+    args: { ...defaults.args, ...parseBuildArgs(command, args.list("build-arg")) },
+    secrets,
+    logins,
+    reference,
+    pull: args.has("pull"),
+  }, state);
+}
+
+/**
+ * Builds the image of a context, unless the same inputs made one before.
+ *
+ * @param state of corp, which allows the image's name already
+ * @returns as {@linkcode buildFolderImage}
+ */
+export async function buildContext(
+  context: Context,
+  inputs: Omit<BuildPlan, "context" | "key">,
+  state: CorpState,
+): Promise<BuiltImage | number> {
+  const [{ buildKey, buildVmName, findBuild }, { requireCorpImage }] = await Promise.all([
+    import("../../../lib/publish/build/mod.ts"),
+    import("../../../lib/config/corp/mod.ts"),
+  ]);
+  const place = home();
+  const { arch, target, args, secrets, reference } = inputs;
+  const refs = Object.fromEntries(secrets.map(({ id, ref }) => [id, ref]));
+  const plan: BuildPlan = {
+    ...inputs,
+    context,
+    key: buildKey(context, { arch, target, args, secrets: refs }),
+  };
   const built = (environment: Environment, isNew: boolean): BuiltImage => ({
     environment,
     reference: reference.canonical,

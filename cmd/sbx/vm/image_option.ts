@@ -6,6 +6,7 @@ import { home } from "../../../lib/base/home/mod.ts";
 import { note } from "../../../lib/base/print/mod.ts";
 import type { MadeEnvironment } from "../../../lib/publish/environment/mod.ts";
 import type { Arch } from "../../../lib/base/arch/mod.ts";
+import type { Profile } from "../../../lib/config/profile/mod.ts";
 import { remoteHost } from "../host.ts";
 import { archOf } from "./new_vm.ts";
 
@@ -27,7 +28,7 @@ interface NamedImage {
 }
 
 /**
- * Pulls the image that a command line or the profile names, unless this home has it.
+ * Pulls the image that a command line or the profile names, or builds the profile's, unless this home has it.
  *
  * @param ofVm architecture of the VM that gets it; absent: the command line's
  * @param profile of the VM, if the command line names none
@@ -45,17 +46,33 @@ export async function pullNamedImage(
     const { parseReference } = await import("../../../lib/release/environment/mod.ts");
     return { image: parseReference(image).canonical, made: await pullImage(image, arch) };
   }
-  const ofProfile = await imageOfProfile(args.text("profile") ?? profile);
-  return ofProfile === undefined ? {} : { made: await pullImage(ofProfile, arch) };
+  const ofProfile = await profileWithImage(args.text("profile") ?? profile);
+  return ofProfile === undefined ? {} : { made: await imageOfProfile(ofProfile, arch) };
 }
 
-/** The image of a profile. Its file is parsed only if it seems to name one: loading the parser takes time. */
-async function imageOfProfile(id: string): Promise<string | undefined> {
+/** A profile that names an image. Its file is parsed only if it seems to: loading the parser takes time. */
+async function profileWithImage(id: string): Promise<Profile | undefined> {
   if (!/^[a-z0-9_-]{1,64}$/.test(id)) return undefined;
   const text = await ifFound(Deno.readTextFile(`${home().profilesDir}/${id}/profile.toml`));
   if (text === undefined || !/^\s*(\[\s*image\s*\]|image\s*[.=])/m.test(text)) return undefined;
   const { loadProfile } = await import("../../../lib/config/profile/mod.ts");
-  return (await loadProfile(home(), id)).image?.from;
+  const profile = await loadProfile(home(), id);
+  return profile.image && profile;
+}
+
+/**
+ * Pulls the OCI image of a profile, or builds the one with its packages on top.
+ *
+ * @param refresh asks the registry even if this home has it
+ */
+export async function imageOfProfile(
+  profile: Profile,
+  arch: Arch,
+  refresh = false,
+): Promise<MadeEnvironment> {
+  const { hasPackagesOnTop } = await import("../../../lib/config/profile/mod.ts");
+  if (!hasPackagesOnTop(profile)) return await pullImage(profile.image!.from, arch, refresh);
+  return await (await import("./profile_base.ts")).buildOnTop(profile, arch, refresh);
 }
 
 /**

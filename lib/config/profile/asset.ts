@@ -20,6 +20,7 @@ import {
   parseReference,
 } from "../../release/environment/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
+import { blake3 } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { listProfiles } from "./load.ts";
 import { recordedPackages } from "./packages.ts";
@@ -70,7 +71,7 @@ export async function environmentOf(
   arch: Arch,
   { image, environment: key }: EnvironmentRequest,
 ): Promise<Environment | undefined> {
-  const reference = image ?? profile.image?.from;
+  const reference = image ?? imageReference(profile);
   if (key === undefined && reference === undefined) return undefined;
   const canonical = reference && parseReference(reference).canonical;
   const found = key === undefined
@@ -80,8 +81,26 @@ export async function environmentOf(
   const asked = key === undefined || image !== undefined ? canonical : undefined;
   if (found) return { ...found, reference: asked ?? found.reference };
   throw new SbxError("image.missing", `this home does not have the image ${canonical ?? key} for ${arch}`, {
-    hint: `pull it: sbx image pull ${reference ?? "REFERENCE"}`,
+    hint: image === undefined && hasPackagesOnTop(profile)
+      ? `build it: sbx image build ${profile.id}`
+      : `pull it: sbx image pull ${reference ?? "REFERENCE"}`,
   });
+}
+
+/** True for a profile with packages on top of its OCI image, which a build makes. */
+export function hasPackagesOnTop({ image }: Pick<Profile, "image">): boolean {
+  return image !== undefined && image.apt.length + image.npm.length > 0;
+}
+
+/**
+ * Name of the OCI image of a profile's VMs: the one that it names, or the one that is built of it, whose name
+ * changes with the packages. `undefined`: its VMs boot an image of packages alone.
+ */
+export function imageReference(profile: Pick<Profile, "id" | "image">): string | undefined {
+  const { id, image } = profile;
+  if (!image || !hasPackagesOnTop(profile)) return image?.from;
+  const inputs = [parseReference(image.from).canonical, image.apt.toSorted(), image.npm.toSorted()];
+  return `localhost/profile:${blake3(JSON.stringify(inputs)).slice(0, 16)}-${id}`;
 }
 
 async function ownAssets(home: Home, profile: Profile, arch: Arch): Promise<Assets> {

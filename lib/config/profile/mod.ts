@@ -9,7 +9,7 @@ export {
   PROMPT,
 } from "./schema.ts";
 export type { AgentSetup, SettingsFile } from "./setup.ts";
-export { bootAssets, environmentOf, pinnedNames } from "./asset.ts";
+export { bootAssets, environmentOf, hasPackagesOnTop, imageReference, pinnedNames } from "./asset.ts";
 export { copyProfile, saveProfile } from "./copy.ts";
 export { BUILTIN_PROFILES } from "./builtin.ts";
 export { type GeneratedAssets, generateProfile } from "./generate.ts";

@@ -7,8 +7,10 @@ import { addedLines, type Packages, withEngines } from "./packages.ts";
 import { ProfileFile } from "./schema.ts";
 
 /** Contract of a VM: its resources and its permissions (docs/design/contracts/04-profiles.md §4). */
-export interface Profile extends Omit<ProfileFile, "profiles" | "packages"> {
+export interface Profile extends Omit<ProfileFile, "profiles" | "packages" | "image"> {
   packages: Packages;
+  /** OCI image that is the root file system, with the packages on top of it; `packages` has none then */
+  image?: { from: string } & Pick<Packages, "apt" | "npm">;
   /** `[profiles.rules.<id>]` by id */
   rules: ProfileFile["profiles"]["rules"];
   /** of a built-in profile: the rules that the person has added to it */
@@ -35,7 +37,7 @@ export interface ProfileOrigin {
  * @throws {SbxError} `profile.invalid`: names file, line and path of every problem
  */
 export function parseProfile(document: TomlDocument, { id, source, path }: ProfileOrigin): Profile {
-  const { profiles, ...file } = checkToml(document, ProfileFile, "profile.invalid");
+  const { profiles, image, ...file } = checkToml(document, ProfileFile, "profile.invalid");
   if (file.id !== id) {
     throw new SbxError(
       "profile.invalid",
@@ -43,24 +45,25 @@ export function parseProfile(document: TomlDocument, { id, source, path }: Profi
       { hint: "rename the folder or change the id, so that both are the same" },
     );
   }
-  const packages = withEngines(file.packages);
-  const { image, assets } = file;
-  if (image && (assets !== undefined || hasAny(packages))) {
+  const named = withEngines(file.packages);
+  if (image && (file.assets !== undefined || Object.keys(named.bin).length + addedLines(named).length > 0)) {
     throw new SbxError(
       "profile.invalid",
       `${
         document.placeOf(["image"])
-      }: [image] cannot be combined with [assets] or what [packages] installs: it is the whole root file system`,
-      { hint: "install packages when that image is made, or in the VM" },
+      }: [image] cannot be combined with [assets], or with packages other than apt and npm`,
+      { hint: "leave them out: the image is the whole root file system, with apt and npm packages on top" },
     );
   }
+  const { apt, npm } = named;
   return {
     ...file,
-    packages,
+    packages: image ? { ...named, apt: [], npm: [] } : named,
     rules: profiles.rules,
     compatible: isCompatible(file.min_sbx_version),
     source,
     ...(path && { path }),
+    ...(image && { image: { ...image, apt, npm } }),
     document,
   };
 }

@@ -178,7 +178,7 @@ Deno.test("an image has the name by which it is asked for, and a VM keeps that n
   inHome(async ({ home, all: [{ key, reference }] }) => {
     const mirror = "mirror.example.com/a:1";
     await nameEnvironment(home, { reference: mirror, arch: "x86_64", key });
-    const profile = { id: "p", image: { from: "a:1" } } as unknown as Profile;
+    const profile = { id: "p", image: { from: "a:1", apt: [], npm: [] } } as unknown as Profile;
     const named = async (request: Parameters<typeof environmentOf>[3]) =>
       (await environmentOf(home, profile, "x86_64", request))?.reference;
     assertEquals(await named({ image: mirror }), mirror);

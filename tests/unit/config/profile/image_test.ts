@@ -3,7 +3,13 @@ import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { generateManifest } from "../../../../lib/release/asset/mod.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
-import { bootAssets, environmentOf, loadProfile } from "../../../../lib/config/profile/mod.ts";
+import {
+  bootAssets,
+  environmentOf,
+  imageReference,
+  loadProfile,
+} from "../../../../lib/config/profile/mod.ts";
+import { nameEnvironment } from "../../../../lib/release/environment/mod.ts";
 import { installFake } from "../../../helper/environment.ts";
 import { InstalledImages } from "../../../helper/installed_images.ts";
 
@@ -105,6 +111,21 @@ Deno.test("a VM has the environment that it was made with, else the image that i
   assertEquals(await of(mine, { image: "b:1", environment: a.key }), a.key);
   await assertRejects(() => of(code, { environment: "0".repeat(32) }), SbxError);
   await assertRejects(() => environmentOf(images.home, mine, "arm64", {}), SbxError);
+
+  // With packages on top it is another image, which a build makes.
+  await images.profile("over", '[image]\nfrom = "a:1"\n[packages]\napt = ["jq", "git"]\nnpm = ["x@1"]\n');
+  const over = await loadProfile(images.home, "over");
+  const unbuilt = await assertRejects(() => environmentOf(images.home, over, "x86_64", {}), SbxError);
+  assertEquals([unbuilt.code, unbuilt.hint], ["image.missing", "build it: sbx image build over"]);
+  assertEquals(imageReference(mine), "a:1");
+  const name = imageReference(over)!;
+  assertEquals(/^localhost\/profile:[0-9a-f]{16}-over$/.test(name), true, name);
+  for (const image of [{ from: "a:2" }, { apt: ["jq"] }, { npm: [] }]) {
+    assertEquals(imageReference({ id: "over", image: { ...over.image!, ...image } }) === name, false);
+  }
+  assertEquals(imageReference({ id: "over", image: { ...over.image!, apt: ["git", "jq"] } }), name);
+  await nameEnvironment(images.home, { reference: name, arch: "x86_64", key: b.key });
+  assertEquals(await of(over, {}), b.key);
 
   // No layer: the programs of sbx are in the root file system that the environment replaces.
   const { code: lack } = await assertRejects(() => bootAssets(images.home, mine, "x86_64", a), SbxError);

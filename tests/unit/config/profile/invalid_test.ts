@@ -160,9 +160,14 @@ const PROBLEMS: [string, string, string][] = [
     "f:6: image.from: does not name an image",
   ],
   [
-    "an image and packages",
-    MINIMAL + '[image]\nfrom = "golang:1.25"\n[packages]\napt = ["jq"]\n',
-    "f:5: [image] cannot be combined with [assets] or what [packages] installs: it is the whole root file system",
+    "an image and programs of packages",
+    MINIMAL + '[image]\nfrom = "golang:1.25"\n[packages.bin]\nx = "x/y.js"\n',
+    "f:5: [image] cannot be combined with [assets], or with packages other than apt and npm",
+  ],
+  [
+    "an image and a company's own packages",
+    MINIMAL + '[image]\nfrom = "golang:1.25"\n[[packages.deb]]\nfile = "a.deb"\nsha256 = "' + "0".repeat(64) + '"\n',
+    "f:5: [image] cannot be combined with [assets], or with packages other than apt and npm",
   ],
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],
   ["a fraction of a CPU", MINIMAL + "[vm]\ncpu_count = 1.5\n", "f:6: vm.cpu_count: must be an integer"],
