@@ -4,10 +4,15 @@ import type { Raw } from "../helper/acp.ts";
 import { Editor } from "../helper/acp_editor.ts";
 import { Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
-import { GOOGLE, HOSTS, makeRepository, TASK } from "./agents.ts";
+import { ANTHROPIC, GOOGLE, HOSTS, makeRepository, OPENAI, TASK } from "./agents.ts";
 import { answerAsProvider, DONE } from "./provider.ts";
 
-const AGENTS = [{ id: "gemini", ...GOOGLE }];
+const AGENTS = [
+  { id: "claude", ...ANTHROPIC },
+  { id: "codex", ...OPENAI },
+  { id: "opencode", ...ANTHROPIC },
+  { id: "gemini", ...GOOGLE },
+];
 
 for (const { id, provider, secret } of AGENTS) {
   Deno.test(`${id} mends a program for an editor, by sbx acp`, async () => {

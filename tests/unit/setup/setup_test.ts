@@ -145,7 +145,7 @@ Deno.test("without an answer no program goes, and what the profile says about th
   assertEquals(settings, {
     model: "opus",
     env: { EDITOR: "vi" },
-    permissions: { allow: ["Read(//root/notes/**)", "Bash(ls /opt/tools/bin:*)"] },
+    permissions: { allow: ["Read(//root/notes/**)", "Bash(ls /opt/tools/bin:*)"], defaultMode: "default" },
     hooks: { PreToolUse: [{ matcher: "Bash", hooks: [] }] },
   });
   const own = JSON.parse(files["/root/.claude.json"]);
