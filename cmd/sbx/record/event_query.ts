@@ -9,7 +9,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { allOf } from "../../../lib/base/list/mod.ts";
-import { EVENT_FAMILIES } from "../../../lib/event/mod.ts";
+import { EVENT_FAMILIES, SEVERITIES } from "../../../lib/event/mod.ts";
 import { usageError } from "../output.ts";
 import { type Origins, readMoment } from "../../../lib/base/moment/mod.ts";
 import type { LabEvent } from "../../../lib/lab/mod.ts";
@@ -40,6 +40,7 @@ type EventFilter = {
   network?: "true";
   denied?: "true";
   decision?: string;
+  severity?: string;
   /** unix `ms` */
   since?: number;
   /** unix `ms` */
@@ -140,6 +141,12 @@ export const FILTER_OPTIONS: Option[] = [
     about: "only from this time on: 2h ago, 14:05, yesterday 14:05, +90s (after the first event)",
   },
   { name: "until", value: "TIME", about: "only before this time" },
+  {
+    name: "severity",
+    value: "WORD",
+    about: `only events with a finding of it or above: ${SEVERITIES.join(", ")}`,
+    choices: SEVERITIES,
+  },
   { name: "host", value: "HOST", about: "only this host; * stands for any characters" },
   { name: "process", value: "NAME", about: "only this program, by its path or the last part of it" },
   { name: "path", value: "PATH", about: "only this path of a request or file; * stands for any characters" },
@@ -177,6 +184,7 @@ export async function readFilter(
   const filter = {
     family: args.text("family"),
     decision: args.text("decision"),
+    severity: args.text("severity"),
     ...await readPeriod(args, {
       now,
       ...session !== undefined && { start: () => startOf(client, session) },

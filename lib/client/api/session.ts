@@ -26,6 +26,9 @@ export const EventsQuery = z.object({
   denied: z.enum(["true", "false"]).transform((value) => value === "true").optional()
     .describe("only refused events"),
   decision: z.enum(["allow", "ask", "block"]).optional().describe("only events with this final decision"),
+  severity: z.enum(SEVERITIES).optional().describe(
+    "only events with a finding of this severity or a higher one",
+  ),
   since: time.describe("only events from this time on, unix milliseconds"),
   until: time.describe("only events before this time, unix milliseconds"),
   host: text.describe("only requests to this host, `*` for any characters; also DNS names and credentials"),

@@ -2,7 +2,7 @@
 import type { Client, SqlValue } from "../database.ts";
 import { canonicalHost, isAddress } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
-import { type Event, type EventFamily, familyOf } from "../../event/mod.ts";
+import { type Event, type EventFamily, familyOf, SEVERITIES, type Severity } from "../../event/mod.ts";
 import {
   DECISION,
   EVENTS_WITH_OUTCOMES,
@@ -38,6 +38,8 @@ export interface EventConditions {
   denied?: boolean;
   /** the decision that was final */
   decision?: string;
+  /** events with a finding of this severity or a higher one */
+  severity?: Severity;
   /** events from this time on only, unix `ms` */
   since?: number;
   /** events before this time only, unix `ms` */
@@ -331,11 +333,13 @@ export function selectionOf(conditions: EventConditions): Selection {
   /** @returns the placeholder of a value */
   const bind = (value: SqlValue) => `?${args.push(value) + 2}`;
   const where = ["entries.sequence > ?1", "entries.sequence <= ?2"];
-  const { family, network, denied, decision, since, until, host, process, path, address, grep } = conditions;
+  const { family, network, denied, decision, severity, since, until } = conditions;
+  const { host, process, path, address, grep } = conditions;
   if (denied) where.push(DENIED);
   if (family) where.push(isOfFamily(family, " AND sequence > ?1 AND sequence <= ?2"));
   if (network) where.push(`(${FAMILY} = 'http' OR ${FAMILY} = 'dns' AND ${UNRESOLVED})`);
   if (decision) where.push(`${DECISION} = ${bind(decision)}`);
+  if (severity) where.push(hasFinding(SEVERITIES.slice(SEVERITIES.indexOf(severity)).map(bind)));
   if (since !== undefined) where.push(`${TIME} >= ${bind(since)}`);
   if (until !== undefined) where.push(`${TIME} < ${bind(until)}`);
   if (host !== undefined) where.push(`lower(${HOST}) GLOB ${bind(globOf(host.toLowerCase()))}`);
@@ -351,6 +355,11 @@ export function selectionOf(conditions: EventConditions): Selection {
     where.push(`(instr(lower(event), ${text}) OR instr(lower(outcome), ${text}))`);
   }
   return { from: `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")}`, args };
+}
+
+function hasFinding(severities: readonly string[]): string {
+  return `EXISTS (SELECT 1 FROM findings WHERE findings.event_id = entries.event_id
+    AND findings.finding->>'$.severity' IN (${severities.join(", ")}))`;
 }
 
 /** A whole address as events have it, in one of its many spellings; a pattern in lower case. */

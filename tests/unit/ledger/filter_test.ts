@@ -58,6 +58,27 @@ Deno.test("conditions select events by host, path, process, time, decision and t
     assertEquals(await found({ host: "*", decision: "allow", until: START + 1 }), [1]);
   }));
 
+Deno.test("severity selects events with a finding of it or of a higher one", () =>
+  withLedgerPath(async (path) => {
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      for (const severities of [[], ["low"], ["info", "high"], ["critical"]]) {
+        const event = execEvent();
+        const { event_id } = event.common;
+        const finding = (severity: string) => ({
+          ...{ finding_id: `${event_id}-${severity}`, event_id, rule_id: severity, severity },
+        });
+        ledger.append({ event, findings: severities.map(finding) });
+      }
+    }
+    const found = async (filter: EventFilter) =>
+      (await readEvents(path, filter)).events.map(({ common }) => common.sequence);
+    assertEquals(await found({ severity: "info" }), [2, 3, 4]);
+    assertEquals(await found({ severity: "medium" }), [3, 4]);
+    assertEquals(await found({ severity: "high", order: "newest", cursor: "4" }), [3]);
+    assertEquals(await found({ severity: "critical", process: "nothing" }), []);
+  }));
+
 Deno.test("network selects requests, and DNS questions that led to no address", () =>
   withLedgerPath(async (path) => {
     const dns = (qname: string, response?: object, decision = "allow", outcome?: object): Listed => ({

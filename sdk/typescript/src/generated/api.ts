@@ -4040,6 +4040,8 @@ export interface operations {
                 denied?: "true" | "false";
                 /** @description only events with this final decision */
                 decision?: "allow" | "ask" | "block";
+                /** @description only events with a finding of this severity or a higher one */
+                severity?: "info" | "low" | "medium" | "high" | "critical";
                 /** @description only events from this time on, unix milliseconds */
                 since?: number | null;
                 /** @description only events before this time, unix milliseconds */
