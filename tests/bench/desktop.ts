@@ -51,7 +51,7 @@ const VIEWS: [view: string, there: string][] = [
   ["timeline", ".events .event"],
   ["programs", "main tbody tr"],
   ["requests", ".events .event"],
-  ["calls", ".events, main .empty"],
+  ["calls", ".conversation, main .nothing"],
   ["findings", "main .empty, main table"],
   ["logs", "main .empty, pre.log"],
 ];

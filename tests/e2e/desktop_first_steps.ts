@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { join } from "node:path";
 import type { DesktopWorld } from "./desktop_world.ts";
-import { takePicture } from "./desktop_look.ts";
+import { shoot } from "../helper/browser.ts";
 
 export async function firstSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;
@@ -13,7 +13,7 @@ export async function firstSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     assertEquals(await states(), ["done", "done", "next", "later"]);
     await page.getByText("sbx credentials add anthropic").waitFor();
     assertEquals(await desktop.violations(), []);
-    await takePicture(desktop, "first-steps");
+    await shoot(desktop, "first-steps");
     // What the service records when a credential is added.
     await Deno.writeTextFile(
       join(sbx.home, "setup-state.json"),

@@ -1,8 +1,6 @@
-/** Every page in both themes: what axe-core finds, and the pictures of docs/guides/desktop.md. */
+/** Every page in both themes: what axe-core finds, and pictures where SBX_TEST_SHOTS names a folder. */
 import { assertEquals } from "@std/assert";
-import { join } from "node:path";
-import type { DesktopBrowser } from "../helper/browser.ts";
-import { fromRoot } from "../helper/repo.ts";
+import { shoot } from "../helper/browser.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
 export const PAGES = [
@@ -28,20 +26,6 @@ export const PAGES = [
   ["settings"],
   ["status"],
 ];
-/** Where DESKTOP_PICTURES is set, pictures are made anew. */
-const PICTURES = Deno.env.get("DESKTOP_PICTURES") ? fromRoot("docs/guides/desktop") : undefined;
-
-/** Makes the pictures of the page as it is, in both themes, where they are wanted. */
-export async function takePicture({ page }: DesktopBrowser, name: string): Promise<void> {
-  if (!PICTURES) return;
-  const before = await page.evaluate("document.documentElement.dataset.theme");
-  for (const theme of ["light", "dark"]) {
-    await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
-    await page.screenshot({ path: join(PICTURES, `${name}-${theme}.png`) });
-  }
-  await page.evaluate(`document.documentElement.dataset.theme = ${JSON.stringify(before)}`);
-}
-
 export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld): Promise<void> {
   const { page } = desktop;
   await t.step("axe finds nothing on any page, in either theme", async () => {
@@ -73,10 +57,11 @@ export async function lookSteps(t: Deno.TestContext, { desktop }: DesktopWorld):
 
   async function look(name: string): Promise<void> {
     // A theme changes colours alone.
-    for (const [theme, ...rules] of [["light"], ["dark", "color-contrast"]]) {
+    for (const [theme, ...rules] of [["light"], ["dark", "color-contrast"]] as const) {
       await page.evaluate(`document.documentElement.dataset.theme = "${theme}"`);
       if (name !== "terminal") assertEquals(await desktop.violations(...rules), [], `${name}, ${theme}`);
-      if (PICTURES) await page.screenshot({ path: join(PICTURES, `${name}-${theme}.png`) });
     }
+    await page.evaluate("delete document.documentElement.dataset.theme");
+    await shoot(desktop, `real_${name}`);
   }
 }

@@ -1,7 +1,7 @@
 /** Settings, drawn from what the service says alone. */
 import { assertEquals } from "@std/assert";
 import { eventually } from "../helper/sbx.ts";
-import { takePicture } from "./desktop_look.ts";
+import { shoot } from "../helper/browser.ts";
 import type { DesktopWorld } from "./desktop_world.ts";
 
 export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWorld): Promise<void> {
@@ -59,7 +59,7 @@ export async function settingsSteps(t: Deno.TestContext, { sbx, desktop }: Deskt
       await locked.getByRole("button", { name: /^Explain/ }).click();
       await locked.locator(`[id="${await locked.getAttribute("data-id")}-why"]`)
         .getByText(/^Locked by your organization: .*corp\.toml/).waitFor();
-      await takePicture(desktop, "explain");
+      await shoot(desktop, "explain");
     },
   );
 

@@ -45,10 +45,13 @@ export async function viewSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWo
       address,
     );
     await desktop.open("vm", "desk", "calls");
-    await page.getByRole("row", { name: /^anthropic claude-sonnet-4-5 1 1000 0 200 \$0\.0060$/ }).waitFor();
-    await page.getByRole("option", { name: /model\.call/ }).click();
-    await page.getByLabel("Body of the request").getByText("onerror").waitFor();
-    await page.getByRole("definition").getByText("$0.0060").waitFor();
+    await page.getByRole("row", { name: /^anthropic claude-sonnet-4-5 1 1,000 0 200 \$0\.0060$/ }).waitFor();
+    const call = page.getByRole("listitem", { name: "anthropic claude-sonnet-4-5" }).last();
+    await call.getByText("1,000 in, 200 out · $0.0060").waitFor();
+    // The prompt is text, whatever it has.
+    await call.getByText(MARKUP, { exact: true }).waitFor();
+    await call.getByText("Request", { exact: true }).click();
+    await call.getByLabel("Body of the request").getByText("onerror").waitFor();
     assertEquals(await desktop.violations(), []);
   });
 

@@ -56,7 +56,7 @@ export type RuleTable =
   >
   & Partial<Pick<RuleView, "name" | "priority">>;
 /** An event of a record with its decision and, where it has one, its outcome. */
-export type RecordedEvent = DecidedEvent & { outcome?: unknown };
+export type RecordedEvent = DecidedEvent & { outcome?: { duration_ms?: number } };
 /** The decision record of an event. */
 export type Explained = Omit<WhyResult, "event"> & { event: RecordedEvent };
 export type { RuleChangeView };

@@ -21,6 +21,9 @@ const programs = {
   started: "Started",
   ended: "Ended",
   exit: (code: number) => `exit ${code}`,
+  runs: "not ended",
+  find: "Find a program",
+  nothing: "No program that is shown here has this.",
   blocked: (rule: string) => `blocked by ${rule}`,
   inContainer: (name: string) => `in ${name}`,
   newest: (count: number, name: string) =>
@@ -30,9 +33,27 @@ const programs = {
 
 const calls = {
   kind: "Calls of",
-  kinds: { model: "Models", mcp: "MCP tools" },
+  kinds: { all: "All", model: "Models", mcp: "Tools" },
+  find: "Find in calls",
+  conversation: "Calls in order",
+  calls: (count: number, hasOlder: boolean) =>
+    hasOlder ? `The newest ${count} calls` : count === 1 ? "1 call" : `${count} calls`,
+  older: "Show older calls",
+  noCalls:
+    "No call of a model or tool yet. Prompts, tool calls, tokens and costs stand here once one is made.",
+  noneFound: "No call has this.",
+  prompt: "Prompt",
+  answer: "Answer",
+  results: (count: number) =>
+    count === 1 ? "With the result of a tool" : `With the results of ${count} tools`,
+  tokens: (input = 0, cached = 0, output = 0) =>
+    `${input.toLocaleString("en")} in${cached > 0 ? ` (${cached.toLocaleString("en")} cached)` : ""}, ${
+      output.toLocaleString("en")
+    } out`,
+  answered: (status: number) => `HTTP ${status}`,
+  request: "Request",
+  resultOf: (tool: string) => `Result of ${tool}`,
   costs: "Costs",
-  noCosts: "No call of a model yet. Calls, tokens and costs of each model are counted here.",
   prices: (note: string) => `Costs are ${note}.`,
   model: "Model",
   count: "Calls",
@@ -51,12 +72,9 @@ const calls = {
     return `$${(micros / 1e6).toFixed(4)}${basis ? marks[basis] : ""}${rest}`;
   },
   budget: (layer: string, limit: string, used: number, max: number) =>
-    `Budget of the ${layer}, ${limit}: ${used} of ${max}`,
+    `Budget of the ${layer}, ${limit}: ${used.toLocaleString("en")} of ${max.toLocaleString("en")}`,
   again: "Count again",
-  operation: "Operation",
-  status: "Answer",
   tools: "Wants to call",
-  arguments: "Arguments",
   result: "Result",
   failed: "Error",
 };
@@ -65,25 +83,31 @@ const ports = {
   empty: "No port leads into this VM.",
   guest: "Port in the VM",
   host: "Port of this machine (optional)",
+  any: "any free one",
   open: "Open",
+  hint: "A browser of this machine reaches the port of the VM at its address here; no other machine does.",
+  connections: "Open connections",
+  go: (port: number) => `Open port ${port} of the VM in a new tab`,
   opened: (port: number) => `Port ${port} is open.`,
   closed: (port: number) => `Port ${port} is closed.`,
-  address: "Here",
+  address: "Address here",
   at: (port: number) => `127.0.0.1:${port}`,
-  close: (port: number) => `Close ${port}`,
+  close: "Close",
+  closeOf: (port: number) => `Close ${port}`,
   actions: "Actions",
 };
 
 const files = {
   path: "Folder",
   root: "/workspace",
-  again: "Read again",
+  again: "Refresh",
   empty: "This folder is empty.",
   name: "Name",
-  size: "Bytes",
+  size: "Size",
   modified: "Changed",
   more: (name: string) => `There is more: sbx exec ${name} -- ls /workspace`,
-  save: "Save to this machine",
+  save: "Download",
+  close: (path: string) => `Close ${path}`,
   notShown: "Not shown: not text, or too long.",
   contentOf: (path: string) => `Content of ${path}`,
 };
@@ -91,9 +115,13 @@ const files = {
 const logs = {
   log: "Log",
   follow: "Follow",
-  again: "Read again",
+  again: "Refresh",
+  find: "Find in the log",
+  matches: (count: number, all: number) =>
+    `${count.toLocaleString("en")} of ${all.toLocaleString("en")} lines`,
+  none: "No line has this.",
   cut: "Only the end is shown.",
-  empty: "No log yet.",
+  empty: "No log yet. The console and the VM's process write here once it boots.",
 };
 
 /** Texts of the first steps; their commands are the CLI's. */
@@ -136,6 +164,20 @@ const firstSteps = {
 
 /** Who sent a message of a WebSocket. */
 const SIDES = { guest: "sent", upstream: "received" };
+
+/** Texts of the view of a VM's network. */
+const network = {
+  hosts: "Programs and the hosts that they reach",
+  from: (program: string, host: string) => program === "" ? host : `${program} → ${host}`,
+  counted: (events: number, blocked: number) =>
+    blocked === 0 ? `${events.toLocaleString("en")}` : `${events.toLocaleString("en")}, ${blocked} blocked`,
+  others: (count: number) => count === 1 ? "and one more host" : `and ${count} more hosts`,
+  show: (host: string) => `Only requests to ${host}`,
+  onlyThese: "Allow only these",
+  onlyTitle: (profile: string) => `Allow only these hosts in ${profile}`,
+  block: "Block this host",
+  blockTitle: (host: string, profile: string) => `Block ${host} in ${profile}`,
+};
 
 /** Texts of requests and responses. */
 const http = {
@@ -343,6 +385,7 @@ export const text = {
   work,
   programs,
   calls,
+  network,
   ports,
   files,
   logs,

@@ -5,6 +5,7 @@ import { hrefOf, query, setQuery } from "../../app/route.ts";
 import { type BarCounts, Bars } from "../../part/bars.tsx";
 import { Table } from "../../part/common.tsx";
 import { Icon } from "../../part/icon.tsx";
+import { SearchField } from "../../part/search.tsx";
 import { subjectOf } from "../../part/subject.ts";
 import { When } from "../../part/time.tsx";
 import { act, vms } from "../../store/store.ts";
@@ -25,6 +26,8 @@ type Found = Awaited<ReturnType<typeof api.eventsAcross>>;
 interface Answer {
   found: Found;
   bars: BarCounts[];
+  /** begin of the bars and the present, unix `ms` */
+  span: [number, number];
   unreadable: number;
 }
 
@@ -56,15 +59,7 @@ export function SearchPage() {
         <h1>{text.page.search}</h1>
       </div>
       <form class="filters" role="search" onSubmit={submit}>
-        <input
-          class="grow"
-          name="q"
-          type="search"
-          maxLength={1024}
-          aria-label={words.field}
-          placeholder={words.field}
-          value={q}
-        />
+        <SearchField class="grow" name="q" label={words.field} value={q} />
         <select
           aria-label={words.decision}
           value={decided ?? ""}
@@ -112,10 +107,15 @@ async function read(
     const bar = bars[Math.round(at_unix_ms / step) - first];
     if (bar) Object.assign(bar, { events, denied, asked });
   }
-  take({ found, bars, unreadable: new Set([...found.unreadable, ...counts.unreadable]).size });
+  take({
+    found,
+    bars,
+    span: [first * step, Date.now()],
+    unreadable: new Set([...found.unreadable, ...counts.unreadable]).size,
+  });
 }
 
-function Results({ answer: { found, bars, unreadable } }: { answer: Answer }) {
+function Results({ answer: { found, bars, span, unreadable } }: { answer: Answer }) {
   const words = text.search;
   const total = bars.reduce((sum, { events }) => sum + events, 0);
   const denied = bars.reduce((sum, bar) => sum + bar.denied, 0);
@@ -130,6 +130,9 @@ function Results({ answer: { found, bars, unreadable } }: { answer: Answer }) {
           </p>
           <div class="histogram">
             <Bars bars={bars} label={words.graph(total, denied)} />
+            <p class="axis">
+              {span.map((at) => <When key={at} at={at} />)}
+            </p>
           </div>
         </>
       )}

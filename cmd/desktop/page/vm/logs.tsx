@@ -2,6 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { api, type VmSummary } from "../../api/routes.ts";
+import { Icon } from "../../part/icon.tsx";
 import { connection, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 
@@ -14,6 +15,7 @@ export function LogsView({ vm }: { vm: VmSummary }) {
   const { value, reload } = useLoaded(() => api.logs(vm.id), [vm.id]);
   const chosen = useSignal<string | undefined>(undefined);
   const follows = useSignal(true);
+  const find = useSignal("");
   const shown = useRef<HTMLPreElement>(null);
   const isOnline = connection.value === "online";
   useEffect(() => {
@@ -25,7 +27,9 @@ export function LogsView({ vm }: { vm: VmSummary }) {
   }, [vm.id, follows.value, isOnline]);
   const logs = value.value?.logs;
   const log = logs?.find(({ name }) => name === chosen.value) ?? logs?.[0];
-  const lines = log?.lines.join("\n");
+  const sought = find.value.trim().toLowerCase();
+  const found = log?.lines.filter((line) => line.toLowerCase().includes(sought)) ?? [];
+  const lines = found.join("\n");
   useLayoutEffect(() => {
     const { current } = shown;
     if (follows.value && current) current.scrollTop = current.scrollHeight;
@@ -38,12 +42,20 @@ export function LogsView({ vm }: { vm: VmSummary }) {
   return (
     <>
       <div class="filters">
-        <label>
-          {words.log}{" "}
-          <select value={log?.name} onChange={({ currentTarget }) => chosen.value = currentTarget.value}>
-            {logs?.map(({ name }) => <option key={name}>{name}</option>)}
-          </select>
-        </label>
+        <select
+          aria-label={words.log}
+          value={log?.name}
+          onChange={({ currentTarget }) => chosen.value = currentTarget.value}
+        >
+          {logs?.map(({ name }) => <option key={name}>{name}</option>)}
+        </select>
+        <input
+          type="search"
+          aria-label={words.find}
+          placeholder={words.find}
+          value={find.value}
+          onInput={({ currentTarget }) => find.value = currentTarget.value}
+        />
         <label class="check">
           <input
             type="checkbox"
@@ -53,11 +65,18 @@ export function LogsView({ vm }: { vm: VmSummary }) {
           />
           {words.follow}
         </label>
-        <button type="button" onClick={reload}>{words.again}</button>
+        <button type="button" class="ghost" onClick={reload}>
+          <Icon name="refresh" /> {words.again}
+        </button>
+        {log && sought !== "" && (
+          <span class="hint" role="status">{words.matches(found.length, log.lines.length)}</span>
+        )}
         {log?.truncated && <span class="hint">{words.cut}</span>}
       </div>
+      {logs === undefined && <p class="hint" role="status">{text.common.loading}</p>}
       {logs?.length === 0 && <p class="empty">{words.empty}</p>}
-      {log && (
+      {log && found.length === 0 && sought !== "" && <p class="empty">{words.none}</p>}
+      {log && (found.length > 0 || sought === "") && (
         <pre
           ref={shown}
           class="body log"

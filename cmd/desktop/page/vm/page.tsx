@@ -1,6 +1,6 @@
 import type { ComponentType } from "preact";
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { loadPart } from "../../api/client.ts";
 import { api, type VmListed, type VmSummary } from "../../api/routes.ts";
 import { Icon, type IconName } from "../../part/icon.tsx";
@@ -16,7 +16,8 @@ import { HeldView } from "./held/view.tsx";
 import { PortsView } from "./lists.tsx";
 import { LogsView } from "./logs.tsx";
 import { ProgramsView } from "./programs/view.tsx";
-import { CallsView, RequestsView } from "./families.tsx";
+import { CallsView } from "./calls/view.tsx";
+import { RequestsView } from "./network/view.tsx";
 import { FilesView } from "./files/view.tsx";
 import { VmState } from "./state.tsx";
 import { type Recorded, TimelineView } from "./timeline/view.tsx";
@@ -94,8 +95,23 @@ const VIEW_ICONS: Record<View, IconName> = {
 function Tabs(
   { place, name, views, view }: { place: string[]; name: string; views: readonly View[]; view: View },
 ) {
+  const bar = useRef<HTMLElement>(null);
+  // In a narrow window the bar is wider than its place.
+  useLayoutEffect(() => {
+    const element = bar.current!;
+    const show = () => {
+      const chosen = element.querySelector<HTMLElement>("[aria-current]");
+      if (!chosen) return;
+      const left = chosen.offsetLeft - element.offsetLeft;
+      element.scrollLeft = left - (element.clientWidth - chosen.offsetWidth) / 2;
+    };
+    show();
+    const observer = new ResizeObserver(show);
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [view]);
   return (
-    <nav class="views" aria-label={text.vm.tabs(name)}>
+    <nav ref={bar} class="views" aria-label={text.vm.tabs(name)}>
       {views.map((each) => (
         <a key={each} href={hrefOf(...place, each)} aria-current={each === view ? "page" : undefined}>
           <Icon name={VIEW_ICONS[each]} /> {text.vm[each]}

@@ -3,8 +3,9 @@ import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type ListedFinding } from "../../../api/routes.ts";
 import { hrefOf, query, route, setQuery } from "../../../app/route.ts";
-import { dateOf, Table } from "../../../part/common.tsx";
+import { Table } from "../../../part/common.tsx";
 import { Outcome } from "../../../part/outcome.tsx";
+import { When } from "../../../part/time.tsx";
 import { onMessage } from "../../../store/live.ts";
 import { act, connection } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
@@ -111,19 +112,25 @@ function FindingRow(
       <td>
         <a href={`${hrefOf(page, name, "timeline")}?event=${event_id}`}>{subject || event_id}</a>
       </td>
-      <td>{timestamp_unix_ms ? dateOf(timestamp_unix_ms) : text.common.none}</td>
+      <td>{timestamp_unix_ms ? <When at={timestamp_unix_ms} /> : text.common.none}</td>
       <td class="actions">
         {state !== "open" && (
           <p class="hint">{words.life(words.states[state], last?.verdict, last?.by.user, last?.reason)}</p>
         )}
         {state === "open" && (
-          <button type="button" aria-label={words.acknowledgeOf(title)} onClick={acknowledge}>
+          <button
+            type="button"
+            class="ghost"
+            aria-label={words.acknowledgeOf(title)}
+            onClick={acknowledge}
+          >
             {words.acknowledge}
           </button>
         )}
         {state !== "closed" && (
           <button
             type="button"
+            class="ghost"
             aria-label={words.closeOf(title)}
             onClick={() => open.value = "close"}
           >
@@ -133,6 +140,7 @@ function FindingRow(
         {state !== "excepted" && (
           <button
             type="button"
+            class="ghost"
             aria-label={words.exceptOf(title)}
             onClick={() => open.value = "except"}
           >

@@ -1,7 +1,9 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
 import { containerName, type ProcessNode } from "../../../../../lib/event/mod.ts";
-import { Table, timeOf } from "../../../part/common.tsx";
+import { hrefOf, route } from "../../../app/route.ts";
+import { Table } from "../../../part/common.tsx";
+import { When } from "../../../part/time.tsx";
 import { text } from "../../../text/en.ts";
 import { Programs } from "./programs.ts";
 
@@ -18,6 +20,7 @@ const DEPTH_MAX = 20;
 export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
   const programs = useMemo(() => new Programs(vm.id), [vm.id]);
   const shown = useSignal(SHOWN);
+  const find = useSignal("");
   const { nodes, hasOlder } = programs;
   useEffect(() => {
     programs.read();
@@ -28,30 +31,61 @@ export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
     shown.value += MORE;
   };
   const words = text.programs;
-  if (nodes.value === undefined) return <p>{text.common.loading}</p>;
+  if (nodes.value === undefined) return <p class="hint" role="status">{text.common.loading}</p>;
   if (nodes.value.length === 0 && !hasOlder.value) return <p class="empty">{words.empty}</p>;
   const drawn = nodes.value.slice(-shown.value);
+  const sought = find.value.trim().toLowerCase();
+  const found = drawn.filter((node) => (node.command || node.executable).toLowerCase().includes(sought));
+  const [page, name] = route.value;
   return (
     <>
+      <div class="filters">
+        <input
+          type="search"
+          aria-label={words.find}
+          placeholder={words.find}
+          value={find.value}
+          onInput={({ currentTarget }) => find.value = currentTarget.value}
+        />
+      </div>
+      {found.length === 0 && <p class="empty">{words.nothing}</p>}
       {(hasOlder.value || drawn.length < nodes.value.length) && (
         <p class="hint">
           {words.newest(drawn.length, vm.name)} <button type="button" onClick={more}>{words.older}</button>
         </p>
       )}
-      <Table label={text.vm.programs} head={[words.program, words.pid, words.started, words.ended]}>
-        {drawn.map((node, at) => (
+      <Table
+        label={text.vm.programs}
+        head={[words.program, { number: words.pid }, words.started, words.ended]}
+      >
+        {found.map((node, at) => (
           <tr key={node.event_id ?? `${node.pid} ${at}`}>
-            <th scope="row" class="program" style={{ "--depth": Math.min(node.depth, DEPTH_MAX) }}>
-              <code>{commandOf(node)}</code>
+            <th
+              scope="row"
+              class="program"
+              // A match stands without its parents.
+              style={{ "--depth": sought === "" ? Math.min(node.depth, DEPTH_MAX) : 0 }}
+            >
+              {node.event_id === undefined
+                ? <code>{commandOf(node)}</code>
+                : (
+                  <a href={`${hrefOf(page, name, "timeline")}?event=${node.event_id}`}>
+                    <code>{commandOf(node)}</code>
+                  </a>
+                )}
               {node.container && (
                 <span class="hint" title={node.container.image}>
                   {` ${words.inContainer(containerName(node.container))}`}
                 </span>
               )}
             </th>
-            <td>{node.pid ?? text.common.none}</td>
-            <td>{timeOf(node.timestamp_unix_ms)}</td>
-            <td>{endOf(node)}</td>
+            <td class="number">{node.pid ?? text.common.none}</td>
+            <td>
+              <When at={node.timestamp_unix_ms} />
+            </td>
+            <td>
+              <End node={node} />
+            </td>
           </tr>
         ))}
       </Table>
@@ -64,7 +98,12 @@ function commandOf({ command, executable }: ProcessNode): string {
   return whole.length > COMMAND_MAX ? `${whole.slice(0, COMMAND_MAX)}…` : whole;
 }
 
-function endOf({ decision, rule_id, exit_code }: ProcessNode): string {
-  if (decision === "block") return text.programs.blocked(rule_id ?? "");
-  return exit_code === undefined ? text.common.none : text.programs.exit(exit_code);
+/** How a program ended; a failure stands out. */
+function End({ node: { decision, rule_id, exit_code } }: { node: ProcessNode }) {
+  const words = text.programs;
+  if (decision === "block") return <span class="pill block">{words.blocked(rule_id ?? "")}</span>;
+  if (exit_code === undefined) return <span class="pill">{words.runs}</span>;
+  return exit_code === 0
+    ? <span class="ended">{words.exit(0)}</span>
+    : <span class="pill ask">{words.exit(exit_code)}</span>;
 }

@@ -12,6 +12,32 @@ const SCROLLBACK = 10_000;
 /** Close code of a socket whose terminal has ended (docs/design/contracts/02-http.md §2, "Terminal"). */
 const ENDED = 1000;
 
+/** As the rest of the page; a graphics processor draws no font of a style sheet. */
+const FONT = 'ui-monospace, "SF Mono", "DejaVu Sans Mono", monospace';
+/** Colours that are read on the dark ground of both themes (style/page.css has the same ground). */
+const THEME = {
+  background: "#0b0d10",
+  foreground: "#e6e8eb",
+  cursor: "#e6e8eb",
+  selectionBackground: "#85b4ff55",
+  black: "#3b424d",
+  red: "#ff9298",
+  green: "#8fcbaa",
+  yellow: "#f0bd6e",
+  blue: "#85b4ff",
+  magenta: "#d3a6f7",
+  cyan: "#7fd1d6",
+  white: "#c9ced6",
+  brightBlack: "#8d96a3",
+  brightRed: "#ffb3b7",
+  brightGreen: "#aee0c3",
+  brightYellow: "#f8d59b",
+  brightBlue: "#aecbff",
+  brightMagenta: "#e3c6fb",
+  brightCyan: "#a8e3e6",
+  brightWhite: "#ffffff",
+};
+
 interface OpenTerminal {
   find(text: string): void;
   focus(): void;
@@ -45,6 +71,10 @@ export function openTerminal(
 ): OpenTerminal {
   const terminal = new Terminal({
     fontSize,
+    fontFamily: FONT,
+    // Room for the underscore, which elements of one line's height cut off.
+    lineHeight: 1.2,
+    theme: THEME,
     scrollback: SCROLLBACK,
     screenReaderMode: true,
     linkHandler: null,

@@ -4,6 +4,7 @@ import { useEffect, useRef } from "preact/hooks";
 import { fontSize } from "../../../app/look.ts";
 import { api, type VmSummary } from "../../../api/routes.ts";
 import { ConfirmDialog, Dialog } from "../../../part/common.tsx";
+import { Icon } from "../../../part/icon.tsx";
 import { act, connection } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import { freeName, readNames, withName, writeNames } from "./names.ts";
@@ -57,7 +58,7 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
     });
   const current = jobs.value.find(({ id }) => id === shown.value);
   return (
-    <>
+    <div class="terminal-view">
       <div class="terminals" role="group" aria-label={words.all}>
         {[{ id: MAIN, command: "" }, ...jobs.value].map((tab) => (
           <button
@@ -70,11 +71,15 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
             {nameOf(tab)}
           </button>
         ))}
-        <button type="button" onClick={add}>{words.add}</button>
+        <button type="button" class="ghost" onClick={add}>
+          <Icon name="plus" /> {words.add}
+        </button>
         {current && (
           <span class="terminal-actions">
-            <button type="button" onClick={() => dialog.value = "rename"}>{words.rename}</button>
-            <button type="button" onClick={() => dialog.value = "close"}>{words.close}</button>
+            <button type="button" class="ghost" onClick={() => dialog.value = "rename"}>
+              {words.rename}
+            </button>
+            <button type="button" class="ghost" onClick={() => dialog.value = "close"}>{words.close}</button>
           </span>
         )}
       </div>
@@ -98,7 +103,7 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
           >
             <label>
               {words.name}
-              <input name="name" value={nameOf(current)} maxLength={60} autocomplete="off" />
+              <input name="name" defaultValue={nameOf(current)} maxLength={60} autocomplete="off" />
             </label>
             <div class="buttons">
               <button type="button" onClick={() => dialog.value = undefined}>{text.common.cancel}</button>
@@ -117,7 +122,7 @@ export function TerminalTabs({ vm }: { vm: VmSummary }) {
           <p>{words.closeLoss}</p>
         </ConfirmDialog>
       )}
-    </>
+    </div>
   );
 }
 
@@ -163,7 +168,7 @@ function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; onEnd: 
   }, [isOnline, tries.value]);
   return (
     <>
-      <div class="buttons">
+      <div class="terminal-find">
         <input
           ref={find}
           type="search"
@@ -176,7 +181,7 @@ function TerminalView({ vm, job, onEnd }: { vm: VmSummary; job?: string; onEnd: 
           <button type="button" onClick={() => round.value++}>{words.again}</button>
         )}
       </div>
-      <p role="status">
+      <p class="terminal-state" role="status">
         {state.value === "over" && words.over}
         {state.value === "lost" && words.lost}
       </p>

@@ -1,6 +1,6 @@
 /**
- * A rule that lets an event pass which was blocked, to begin with: a person reads it, and may
- * change it, before it is saved.
+ * Rules to begin with: one that lets an event pass which was blocked, and ones that block hosts.
+ * A person reads them, and may change them, before they are saved.
  */
 import type { RecordedEvent, RuleTable } from "../../../api/routes.ts";
 
@@ -30,14 +30,36 @@ function matchOf({ http, dns, mcp, model, process, file }: RecordedEvent): strin
   if (file) return is("file.activity.path", file.activity.path);
 }
 
+interface Suggestion {
+  suggested: string;
+  rule: RuleTable;
+}
+
 /** A rule to allow such an event. */
-export function allowing(event: RecordedEvent): { suggested: string; rule: RuleTable } | undefined {
+export function allowing(event: RecordedEvent): Suggestion | undefined {
   const match = matchOf(event);
   if (match === undefined) return undefined;
   const name = event.http?.request.host ?? event.dns?.request.qname ?? event.common.event_type;
-  const suggested = `allow-${name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "")}`.slice(
-    0,
-    60,
-  );
-  return { suggested, rule: { action: "allow", match, enabled: true, priority: FIRST } };
+  return ruleOf("allow", idOf("allow", name), match);
+}
+
+/** A rule to block every request to a host. */
+export function blocking(host: string): Suggestion {
+  return ruleOf("block", idOf("block", host), is("http.request.host", host));
+}
+
+/** A rule to block requests to all other hosts. */
+export function allowingOnly(hosts: readonly string[]): Suggestion {
+  return ruleOf("block", "only-these-hosts", `!(http.request.host in ${JSON.stringify(hosts)})`);
+}
+
+/** Most characters of a suggested id. */
+const ID_MAX = 60;
+
+function idOf(verb: string, name: string): string {
+  return `${verb}-${name.toLowerCase().replace(/[^a-z0-9]+/g, "-").replace(/^-|-$/g, "")}`.slice(0, ID_MAX);
+}
+
+function ruleOf(action: RuleTable["action"], suggested: string, match: string): Suggestion {
+  return { suggested, rule: { action, match, enabled: true, priority: FIRST } };
 }

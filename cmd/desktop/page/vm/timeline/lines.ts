@@ -15,6 +15,13 @@ export interface Row {
   rule: string;
   /** name of the program's file */
   program: string;
+  /** of a request */
+  host?: string;
+  status?: number;
+  /** `bytes` of a request's body and of its response */
+  bytes?: number;
+  /** from the decision to the end of the response */
+  duration_ms?: number;
   /** the text that a search matches, in lower case; of live events alone */
   all?: string;
 }

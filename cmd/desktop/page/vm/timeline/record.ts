@@ -153,6 +153,12 @@ function rowOf(event: RecordedEvent, decision?: LiveDecision): Row {
     decision: decision?.decision ?? event.decision ?? "",
     program: event.common.process?.executable?.split("/").at(-1) ?? "",
     rule: decision?.rule.id ?? event.rule_id ?? "",
+    ...(event.http && {
+      host: event.http.request.host,
+      status: event.http.response?.status,
+      bytes: event.http.request.bytes + (event.http.response?.bytes ?? 0),
+      duration_ms: event.outcome?.duration_ms,
+    }),
     ...(decision && { all: JSON.stringify(event).toLowerCase() }),
   };
 }

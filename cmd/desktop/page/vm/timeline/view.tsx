@@ -1,3 +1,4 @@
+import type { ComponentChildren } from "preact";
 import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import { allOf } from "../../../../../lib/base/list/mod.ts";
@@ -9,13 +10,14 @@ import { EventFields } from "../../../part/http.tsx";
 import { act } from "../../../store/store.ts";
 import { dateOf, timeOf } from "../../../part/common.tsx";
 import { Icon, type IconName } from "../../../part/icon.tsx";
+import { SearchField } from "../../../part/search.tsx";
 import { subjectOf } from "../../../part/subject.ts";
 import { When } from "../../../part/time.tsx";
 import { Histogram } from "./histogram.tsx";
 import { whenRecorded } from "../../../part/recorded.ts";
 import { RuleEditor } from "../../rules/editor.tsx";
 import { allowing } from "./allow.ts";
-import { type Line, linesOf } from "./lines.ts";
+import { type Line, linesOf, type Row } from "./lines.ts";
 import { ROWS_MAX, Timeline } from "./record.ts";
 
 const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
@@ -24,6 +26,8 @@ const DECISIONS = allOf<FinalDecision>()("allow", "ask", "block");
 export interface Recorded {
   id: string;
   name: string;
+  /** whose rules decided */
+  profile_id: string;
 }
 
 /**
@@ -60,13 +64,7 @@ export function TimelineView({ vm }: { vm: Recorded }) {
           choices={DECISIONS}
           onChoose={(decision) => setQuery({ decision })}
         />
-        <input
-          type="search"
-          aria-label={words.grep}
-          placeholder={words.grep}
-          value={grep}
-          onChange={({ currentTarget }) => setQuery({ q: currentTarget.value })}
-        />
+        <SearchField label={words.grep} value={grep} onSearch={(q) => setQuery({ q })} />
         <Extent timeline={timeline} />
       </div>
       <Histogram session={vm.id} conditions={conditions} />
@@ -275,7 +273,14 @@ const MARGIN = 12;
  * Events in a box that scrolls, the newest on top; only the rows in sight are drawn, and
  * older ones are read at its end.
  */
-export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Signal<string | undefined> }) {
+export function EventList(
+  { timeline, chosen, cells }: {
+    timeline: Timeline;
+    chosen: Signal<string | undefined>;
+    /** draws cells of a row in place of its program and its rule */
+    cells?: (row: Row) => ComponentChildren;
+  },
+) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const height = useSignal(600);
@@ -350,6 +355,7 @@ export function EventList({ timeline, chosen }: { timeline: Timeline; chosen: Si
             place={first.value + index}
             count={all.length}
             isChosen={line === active}
+            cells={cells}
             isOpen={open.value.has(line.id)}
             onChoose={() => chosen.value = line.rows[0].id}
             onToggle={() => toggle(line.id)}
@@ -383,13 +389,14 @@ interface RowProps {
   place: number;
   count: number;
   isChosen: boolean;
+  cells?: (row: Row) => ComponentChildren;
   /** its events are listed below it */
   isOpen: boolean;
   onChoose: () => void;
   onToggle: () => void;
 }
 
-function EventRow({ line, place, count, isChosen, isOpen, onChoose, onToggle }: RowProps) {
+function EventRow({ line, place, count, isChosen, cells, isOpen, onChoose, onToggle }: RowProps) {
   const { rows: [row], rows } = line;
   const toggle = (event: Event) => {
     event.stopPropagation();
@@ -398,7 +405,7 @@ function EventRow({ line, place, count, isChosen, isOpen, onChoose, onToggle }: 
   return (
     <div
       id={`event-${line.id}`}
-      class={line.isPart ? `event part ${row.decision}` : `event ${row.decision}`}
+      class={["event", row.decision, line.isPart && "part", cells && "with-cells"].filter(Boolean).join(" ")}
       role="option"
       aria-selected={isChosen}
       aria-setsize={count}
@@ -423,8 +430,12 @@ function EventRow({ line, place, count, isChosen, isOpen, onChoose, onToggle }: 
         )}
         {row.subject}
       </span>
-      <span class="program" title={row.program}>{row.program}</span>
-      <span class="rule-of" title={row.rule}>{row.rule}</span>
+      {cells ? cells(row) : (
+        <>
+          <span class="program" title={row.program}>{row.program}</span>
+          <span class="rule-of" title={row.rule}>{row.rule}</span>
+        </>
+      )}
     </div>
   );
 }
