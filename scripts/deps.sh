@@ -44,6 +44,9 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "awscli|is a client of the tests of credentials"
   [ -z "${TESTS:-}" ] || for package in zsh fish; do echo "$package|is a shell of the tests of completion"; done
   [ -z "${TESTS:-}" ] || echo "mandoc|checks the manual pages in tests"
+  [ -z "${TESTS:-}" ] || for package in apt-utils gnupg python3-pip; do
+    echo "$package|makes and installs packages of a company in tests"
+  done
   [ -z "${TESTS:-}" ] || echo "umoci|unpacks images beside sbx, in a benchmark"
   # What make test-packages makes and checks packages with.
   [ -z "${PACKAGES:-}" ] || for package in apt-utils gnupg lintian sqv; do
