@@ -16,7 +16,7 @@ fi
 
 if ! sbx=$(command -v sbx); then
   sbx="$root/bin/sbx"
-  if [ -e "${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets}/manifest.json" ]; then make -s -C "$root" setup deps; else make -s -C "$root" image; fi
+  if [ -e "${SBX_ASSETS_DIR:-${SBX_HOME:-$HOME/.sbx}/assets}/manifest.json" ]; then RUNS_ONLY=1 make -s -C "$root" setup deps; else make -s -C "$root" image; fi
 fi
 mkdir -p "$out"
 # The daemons of this job end with it, unless another job of this home goes on, or they ran before the first one. Each job
