@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-slurm test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -109,6 +109,11 @@ test-many: setup deps image ## 50 creates at once in the queue of one machine; C
 	@rm -rf .cache/figures
 	@scripts/test.sh many
 	@cat .cache/figures/*.json
+
+# sbx under Slurm: munge, a controller and two nodes of Debian on loopback, all without root. Installs the packages; boots no VM.
+test-slurm: setup deps ## sbx under Slurm, two nodes on loopback
+	@SLURM=1 scripts/deps.sh
+	@scripts/test.sh slurm
 
 # What the HTTP servers of Debian take for a request, compared with what a relay of other protocols lets through; installs the
 # servers. COUNT and SEED choose other bytes.

@@ -57,6 +57,10 @@ wanted() {
     python3-aiohttp python3-waitress python3-werkzeug ruby ruby-webrick tomcat10 uvicorn; do
     echo "$package|is or runs an HTTP server that is compared with"
   done
+  # The cluster of make test-slurm.
+  [ -z "${SLURM:-}" ] || for package in munge slurm-client slurmctld slurmd; do
+    echo "$package|is a part of the cluster that VMs run under"
+  done
 }
 
 # What makes a guest's image.
