@@ -48,7 +48,7 @@ export const SUMMARIES: Readonly<Record<string, string>> = {
   net: "list the HTTP requests of a session",
   files: "list the uses of files of sessions, in the order of time",
   models: "list the calls of models of sessions, in the order of time",
-  why: "explain why an event was allowed or blocked, and the remedy",
+  why: "explain why an event was allowed or blocked, and how to change that",
   report: "report programs, questions, bytes that left, and findings",
   costs: "show tokens and cost of model calls, of one VM or of all",
   findings: "list findings of a session, acknowledge, close and except them",

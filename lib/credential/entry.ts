@@ -174,7 +174,7 @@ export interface StoredEntry {
   ssh?: SshTerms;
   /** of a key that signs commits; where the key is elsewhere, a random text is sealed */
   signing?: SigningTerms;
-  /** ids of the VMs it was captured from, or was added for; only they may use it until a person adds it for all */
+  /** ids of the VMs it was captured from or added for; only they may use it until a person adds it for all */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
   revoked_at?: string;
@@ -182,7 +182,7 @@ export interface StoredEntry {
   sealed?: string;
 }
 
-/** True for a credential that a person added for some VMs only: no other uses it, nor takes it for its own. */
+/** True for a credential that a person added for some VMs: no other one uses it or takes it for its own. */
 export function isForVms({ source, vms }: Pick<StoredEntry, "source" | "vms">): boolean {
   return source === "added" && vms !== undefined;
 }

@@ -9,9 +9,9 @@ import { type Event, EVENT_FAMILIES, type EventFamily } from "../event/mod.ts";
 /**
  * Version of tables and views, stored as `PRAGMA user_version`. Ledgers without one are of version 1: same
  * tables, other views. Since version 3 decisions, findings, answers and bodies are bound into chains; since
- * version 4 there are statements, since version 5 views of databases, since version 6 of signatures, and since
- * version 7 an index of rare families. A change of a view needs a new version; a change of a table or an index
- * also a step in {@linkcode MIGRATE}.
+ * version 4 there are statements, since version 5 views of databases, since version 6 of signatures, and
+ * since version 7 an index of rare families. A change of a view needs a new version; a change of a table
+ * or an index also a step in {@linkcode MIGRATE}.
  */
 export const SCHEMA_VERSION = 7;
 

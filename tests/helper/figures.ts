@@ -1,4 +1,4 @@
-/** Figures of a long test, which `make` shows at its end: the runner hides what a test that passes prints. */
+/** Figures of a long test, which `make` shows at its end: the runner hides output of tests that pass. */
 import { join } from "node:path";
 import { fromRoot } from "./repo.ts";
 

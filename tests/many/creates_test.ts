@@ -1,6 +1,6 @@
 /**
  * 50 creates at once on one machine, which has room for few VMs: all wait in their order, each gets its VM,
- * and neither limit is exceeded. Keeps what it measured (docs/guides/scale.md has the figures of one run).
+ * and neither limit is exceeded. Keeps its figures (docs/guides/scale.md has the figures of one run).
  */
 import { assert, assertEquals } from "@std/assert";
 import type { QueueResult } from "../../lib/client/api/mod.ts";

@@ -14,9 +14,7 @@ import {
 
 /** Folder of a lower layer for each container, and the store for Java in steps of builds. */
 const LAYERS = "/run/sbx/containers", JAVA_STORE = "/run/sbx/trust.jks";
-/**
- * Folder of a container's changes in the storage of podman and buildah: path of the storage, and id of the layer.
- */
+/** Folder of a container's changes in podman's storage, and buildah's: path of the storage, id of a layer. */
 const STORED = /^(\/.+)\/overlay\/([0-9a-f]{64})\/diff$/;
 /**
  * Age in `ms` from which a layer that no container has is removed: a younger one may be about to be mounted.

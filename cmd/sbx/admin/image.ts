@@ -22,7 +22,8 @@ import {
 } from "../../../lib/release/environment/mod.ts";
 import { installedImages } from "../../../lib/release/asset/mod.ts";
 import { buildFolderImage, IMAGE_BUILD_OPTIONS } from "../vm/build_image.ts";
-import { imageOfProfile, pullImage } from "../vm/image_option.ts";
+import { imageOfProfile } from "../vm/image_option.ts";
+import { pullImage } from "../vm/pull_image.ts";
 import { buildProfileImage } from "../vm/profile_image.ts";
 import { ARCH_OPTION, archOf } from "../vm/new_vm.ts";
 import { formatConflicts, readConflicts } from "../vm/image_conflicts.ts";

@@ -41,7 +41,7 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
       if (!found || logins.some((login) => login.registry === found.registry)) continue;
       if (found.isToken) {
         throw new SbxError("environment.login", "Docker has an identity token for it, which no VM can use", {
-          hint: "store a password for it: sbx credentials add registry, and build with --login",
+          hint: "store its password, as sbx credentials add --help shows, and build with --login",
         });
       }
       logins.push({ registry: found.registry, user: found.user, ref: await lend(client, found, vm, label) });

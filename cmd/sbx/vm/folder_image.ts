@@ -12,7 +12,7 @@ import type { EnvironmentConfig } from "../../../lib/release/environment/mod.ts"
 import { remoteHost, requireThisMachine } from "../host.ts";
 import { usageError } from "../output.ts";
 import { BUILD_OPTIONS, buildFolderImage, type BuiltImage } from "./build_image.ts";
-import { pullImage } from "./image_option.ts";
+import { pullImage } from "./pull_image.ts";
 import { archOf } from "./new_vm.ts";
 
 /** Switches of commands that bring a folder in. */

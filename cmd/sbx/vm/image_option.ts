@@ -3,12 +3,12 @@ import { currentArch } from "../../../lib/base/arch/mod.ts";
 import type { Arguments, Option } from "../../../lib/base/args/mod.ts";
 import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
-import { note } from "../../../lib/base/print/mod.ts";
 import type { MadeEnvironment } from "../../../lib/publish/environment/mod.ts";
 import type { Arch } from "../../../lib/base/arch/mod.ts";
 import type { Profile } from "../../../lib/config/profile/mod.ts";
 import { remoteHost } from "../host.ts";
 import { archOf } from "./new_vm.ts";
+import { pullImage } from "./pull_image.ts";
 
 export const IMAGE_OPTION: Option = {
   name: "image",
@@ -73,48 +73,6 @@ export async function imageOfProfile(
   const { hasPackagesOnTop } = await import("../../../lib/config/profile/mod.ts");
   if (!hasPackagesOnTop(profile)) return await pullImage(profile.image!.from, arch, refresh);
   return await (await import("./profile_base.ts")).buildOnTop(profile, arch, refresh);
-}
-
-/**
- * Pulls an image with a progress bar, unless this home has it. Interrupts end it
- * without a trace but whole layers.
- *
- * @param refresh asks the registry even if this home has it
- */
-export async function pullImage(image: string, arch: Arch, refresh = false): Promise<MadeEnvironment> {
-  const [
-    environment,
-    { parseReference },
-    { Progress },
-    { useNetworkOf },
-    { requireCorpImage, signersOf },
-    { withInterrupts },
-  ] = await Promise.all([
-    import("../../../lib/publish/environment/mod.ts"),
-    import("../../../lib/release/environment/mod.ts"),
-    import("../../../lib/base/progress/mod.ts"),
-    import("../../../lib/home/mod.ts"),
-    import("../../../lib/config/corp/mod.ts"),
-    import("../../../lib/publish/image/mod.ts"),
-  ]);
-  const place = home();
-  const reference = parseReference(image);
-  const { state } = await useNetworkOf(place);
-  requireCorpImage(state, { reference: reference.canonical });
-  const made = await withInterrupts(async (signal) => {
-    using progress = new Progress(environment.ENVIRONMENT_STAGES);
-    return await environment.makeEnvironment(reference, {
-      home: place,
-      arch,
-      progress,
-      signal,
-      refresh,
-      signers: signersOf(state, reference.canonical),
-      onWait: () => note(`waiting for another sbx, which makes the same image`),
-    });
-  });
-  requireCorpImage(state, { ...made.environment, reference: reference.canonical });
-  return made;
 }
 
 /** The program of an image: its entrypoint and command. @throws {SbxError} `usage.invalid` */

@@ -7,7 +7,7 @@ import { quoteWord } from "../../../lib/base/text/mod.ts";
 import { imageReference, type Profile } from "../../../lib/config/profile/mod.ts";
 import type { MadeEnvironment } from "../../../lib/publish/environment/mod.ts";
 import { buildContext } from "./build_image.ts";
-import { pullImage } from "./image_option.ts";
+import { pullImage } from "./pull_image.ts";
 
 /**
  * Builds the image of a profile, unless this home has it.

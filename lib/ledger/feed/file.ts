@@ -8,7 +8,7 @@ import { type FeedRecord, joinBytes } from "./record.ts";
 /** Events of one write, which is on the disk before the next: 16 MB at most. */
 const BATCH = 2000;
 
-/** Most parts of a write that are written one by one: a call of the system costs as much as joining 100 KB. */
+/** Most parts that are written one by one: a system call costs as much as joining 100 KB. */
 const PARTS_MAX = 16;
 
 const NEWLINE = 10;

@@ -298,7 +298,7 @@ export function readApproval<T>(path: string, eventId: string): Promise<T | unde
 // Conditions on the events of a list, as SQL over {@linkcode EVENTS_WITH_OUTCOMES}
 // (docs/design/contracts/02-http.md §2, "Records").
 
-/** Part of a SELECT after its columns: events after the sequence that the caller binds as `?1`, up to `?2`. */
+/** Part of a SELECT after its columns: events after the sequence `?1`, up to `?2`; the caller binds both. */
 export interface Selection {
   /** `FROM … WHERE …` */
   from: string;

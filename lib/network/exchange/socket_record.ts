@@ -19,7 +19,7 @@ interface Open {
 
 /**
  * Records messages in the order in which they ended, with refs in place of secrets: as the guest wrote them,
- * and as it got them. What has no room is counted.
+ * and as it got them. Messages without room are counted.
  */
 export class SocketRecord {
   readonly #broker: CredentialPort;

@@ -89,7 +89,7 @@ async function readConfig(path: string): Promise<DockerConfig | undefined> {
   }
 }
 
-/** A helper for the registry goes before the store, and the store before what the file has itself. */
+/** A helper for the registry goes before the store, and the store before passwords in the file. */
 async function loginIn(
   { auths, credHelpers, credsStore }: DockerConfig,
   registry: string,
@@ -168,7 +168,7 @@ async function askHelper(name: unknown, server: string, registry: string): Promi
   const text = new TextDecoder().decode(stdout.subarray(0, ANSWER_MAX));
   if (!success) {
     if (/credentials not found/i.test(text)) return undefined;
-    // Its words may have parts of what it reads.
+    // Its words may repeat parts of its input.
     throw failed(
       `${program} gave no login at ${registry}`,
       `run it by hand: echo ${server} | ${program} get`,

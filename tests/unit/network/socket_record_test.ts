@@ -20,7 +20,7 @@ const CLOSE_1000 = new Uint8Array([3, 232]);
 
 type Response = NonNullable<HttpEvent["response"]>;
 
-/** The answer of a WebSocket in the record, after what its two sides did, and a close. */
+/** The answer of a WebSocket in the record, once its two sides have done their part and closed it. */
 async function record(
   options: TestNetOptions,
   guestSide: (guest: RawClient) => Promise<void>,

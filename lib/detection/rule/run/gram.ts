@@ -20,7 +20,7 @@ const SPREAD = 0x9e3779b1 | 0;
 
 /** Numbers of a slot: a key, and where its literals begin and end. */
 const SLOT = 3;
-/** Numbers of a literal: characters up to the end of its gram, its length, its first and last character, its part. */
+/** Numbers of a literal: characters to the end of its gram, its length, first and last character, part. */
 const LITERAL = 4;
 
 /** A literal, and the characters from its start to the end of its gram. */

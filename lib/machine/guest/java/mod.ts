@@ -50,7 +50,7 @@ export async function withTrusted(store: Uint8Array, pem: string): Promise<Uint8
   return await inJks(store, certificate) ?? inPkcs12(store, certificate);
 }
 
-/** A new store in the format JKS that trusts the certificates of a bundle, for Java's `javax.net.ssl.trustStore`. */
+/** A new JKS store that trusts the certificates of a bundle, for Java's `javax.net.ssl.trustStore`. */
 export async function storeOf(bundle: string): Promise<Uint8Array> {
   const pems = bundle.match(/-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----/g) ?? [];
   const entries = pems.map((pem, at) => jksEntry(`${ALIAS}-${at}`, derOf(pem)!));

@@ -177,7 +177,10 @@ function timeOf({ head }: Source): number {
 }
 
 /** False for a session that ended before the conditions begin, or began after they end. */
-export function mayHave({ created_at, ended_at }: SessionEntry, { since, until }: EventConditions): boolean {
+export function mayHave(
+  { created_at, ended_at }: SessionEntry,
+  { since, until }: Pick<EventConditions, "since" | "until">,
+): boolean {
   return !(until !== undefined && Date.parse(created_at) >= until) &&
     !(since !== undefined && ended_at !== undefined && Date.parse(ended_at) < since);
 }

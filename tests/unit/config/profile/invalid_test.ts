@@ -166,7 +166,8 @@ const PROBLEMS: [string, string, string][] = [
   ],
   [
     "an image and a company's own packages",
-    MINIMAL + '[image]\nfrom = "golang:1.25"\n[[packages.deb]]\nfile = "a.deb"\nsha256 = "' + "0".repeat(64) + '"\n',
+    MINIMAL + '[image]\nfrom = "golang:1.25"\n[[packages.deb]]\nfile = "a.deb"\nsha256 = "' + "0".repeat(64) +
+    '"\n',
     "f:5: [image] cannot be combined with [assets], or with packages other than apt and npm",
   ],
   ["a wrong type", MINIMAL + '[vm]\nram_gb = "2"\n', "f:6: vm.ram_gb: must be a number"],

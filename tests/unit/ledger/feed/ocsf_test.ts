@@ -1,4 +1,4 @@
-/** Records of a feed have what the published schema of their class requires. */
+/** Records of a feed have all that the published schema of their class requires. */
 import { assertEquals } from "@std/assert";
 import type { Event } from "../../../../lib/event/mod.ts";
 import { feedRecordOf } from "../../../../lib/ledger/feed/record.ts";

@@ -83,7 +83,7 @@ Deno.test("a helper for a registry goes before the store, and the store before t
       ...{ registry: "registry.example", user: "me", password: "from-the-helper", isToken: false },
     });
     assertEquals((await find("golang:1", store))?.password, "from-the-hub");
-    // What the store does not have, the file may.
+    // The file may have it all the same.
     const more = { auths: { "else.example": of("file", "from-the-file") }, credsStore: "sbx-test" };
     assertEquals((await find("else.example/a:1", more))?.password, "from-the-file");
     const helper = { ...store, credHelpers: { "registry.example": "absent-of-the-test" } };

@@ -1,8 +1,8 @@
 /** What programs reach, and the rules that begin with it. */
 import { assertEquals } from "@std/assert";
-import { flowsOf } from "../../../cmd/desktop/page/vm/network/flows.ts";
-import { allowingOnly, blocking } from "../../../cmd/desktop/page/vm/timeline/allow.ts";
-import { parseRules } from "../../../lib/policy/author/mod.ts";
+import { flowsOf } from "../../../../cmd/desktop/page/vm/network/flows.ts";
+import { allowingOnly, blocking } from "../../../../cmd/desktop/page/vm/timeline/allow.ts";
+import { parseRules } from "../../../../lib/policy/author/mod.ts";
 
 Deno.test("requests are added up by program and host, the most bytes first", () => {
   const row = (program: string, host: string | undefined, bytes: number, decision = "allow") => ({

@@ -1,8 +1,8 @@
 /** Calls of models and tools in order, from two lists that are read page by page. */
 import { assertEquals } from "@std/assert";
-import type { RecordedEvent } from "../../../cmd/desktop/api/routes.ts";
-import { Conversation } from "../../../cmd/desktop/page/vm/calls/conversation.ts";
-import { connection } from "../../../cmd/desktop/store/store.ts";
+import type { RecordedEvent } from "../../../../cmd/desktop/api/routes.ts";
+import { Conversation } from "../../../../cmd/desktop/page/vm/calls/conversation.ts";
+import { connection } from "../../../../cmd/desktop/store/store.ts";
 
 /** A record: models at even sequences, tools at odd ones below `tools`. */
 function pagesOf(events: () => RecordedEvent[], asked: string[] = []) {
