@@ -35,7 +35,10 @@ async function relay(broker: CredentialPort, response: Partial<UpstreamResponse>
     passage: await gate.decide(DRAFT),
     broker,
     outlet: GONE as Outlet,
-    socket: { fields: (headers: readonly Header[]) => headers } as unknown as SocketExchange,
+    socket: {
+      fields: (headers: readonly Header[]) => headers,
+      messages: () => Promise.resolve({}),
+    } as unknown as SocketExchange,
     place: { scheme: "https", host: "api.example.com", port: 443, path: "/", direction: "response" },
     rulesRead: false,
     record: () => {},
