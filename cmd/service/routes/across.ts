@@ -60,19 +60,19 @@ function routeQuestions(app: Hono, parts: AcrossParts): void {
     sessionRoutes.list,
     async ({ query: { profile, vm, state, limit = LISTED_MAX, cursor, ...period } }) => {
       const entries = await sessions.list(SESSIONS_MAX);
-      const found = entries.filter((entry) =>
-        isChosen(entry, { profile, vm }) && mayHave(entry, period) &&
-        (state === undefined || (state === "past") === (entry.ended_at !== undefined))
-      );
-      const after = cursor === undefined ? -1 : found.findIndex(({ id }) => id === cursor);
+      // Among all: the list of running sessions has lost one that has ended since.
+      const after = cursor === undefined ? -1 : entries.findIndex(({ id }) => id === cursor);
       if (cursor !== undefined && after < 0) {
-        throw new SbxError("request.invalid", "cursor names a session that this list does not have", {
+        throw new SbxError("request.invalid", "cursor names a session that no list has", {
           hint: "read the list from its first page",
         });
       }
-      const listed = found.slice(after + 1, after + 1 + limit);
-      const isEnd = after + 1 + limit >= found.length;
-      return { sessions: listed, ...!isEnd && { next_cursor: listed.at(-1)!.id } };
+      const found = entries.slice(after + 1).filter((entry) =>
+        isChosen(entry, { profile, vm }) && mayHave(entry, period) &&
+        (state === undefined || (state === "past") === (entry.ended_at !== undefined))
+      );
+      const listed = found.slice(0, limit);
+      return { sessions: listed, ...found.length > limit && { next_cursor: listed.at(-1)!.id } };
     },
   );
   handle(

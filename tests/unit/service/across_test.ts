@@ -273,6 +273,8 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
       undefined,
     ]);
     assertEquals((await get("/sessions/list?limit=3")).next_cursor, undefined);
+    // "a" has ended since it was the last of a page.
+    assertEquals(await listed(`?state=running&limit=1&cursor=${idOf(0)}`), ["b"]);
     assertEquals((await app.request("/sessions/list?cursor=gone")).status >= 400, true);
     assertEquals((await app.request("/sessions/list?limit=0")).status >= 400, true);
   }));
