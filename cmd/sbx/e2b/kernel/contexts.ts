@@ -37,16 +37,21 @@ class Context {
   /** the last cell; cells follow each other */
   #tail: Promise<void> = Promise.resolve();
   #waiting = 0;
+  #isRemoved = false;
 
   constructor(guest: Guest, shown: Shown) {
     this.#guest = guest;
     this.shown = shown;
   }
 
-  /** Starts its program. @throws {SbxError} `kernel.missing` */
+  /** Starts its program. @throws {SbxError} `kernel.missing`, `kernel.not_found` */
   async start(): Promise<Kernel> {
-    const { language, cwd } = this.shown;
-    const known = await this.#kernel?.catch(ignore("it is started again"));
+    const { id, language, cwd } = this.shown;
+    const before = this.#kernel;
+    const known = await before?.catch(ignore("it is started again"));
+    // A cell that waited would start a program that no request can end, and a VM that is paused.
+    if (this.#isRemoved) throw new SbxError("kernel.not_found", `context ${id} was removed`);
+    if (this.#kernel !== before) return await this.start();
     if (known && !known.isOver) return known;
     this.#kernel = Kernel.start(this.#guest, language, cwd);
     this.#kernel.catch(ignore("its caller has it"));
@@ -89,8 +94,15 @@ class Context {
 
   /** Ends its program; the next cell starts another one. */
   async close(): Promise<void> {
-    (await this.#kernel?.catch(ignore("it did not start")))?.close();
+    const kernel = this.#kernel;
     this.#kernel = undefined;
+    (await kernel?.catch(ignore("it did not start")))?.close();
+  }
+
+  /** Ends its program, and cells that wait for it. */
+  async remove(): Promise<void> {
+    this.#isRemoved = true;
+    await this.close();
   }
 }
 
@@ -106,7 +118,7 @@ export class Contexts {
 
   /** Ends all programs. */
   close(): void {
-    for (const context of this.#all.values()) void context.close();
+    for (const context of this.#all.values()) void context.remove();
     this.#all.clear();
     this.#defaults.clear();
   }
@@ -189,7 +201,7 @@ export class Contexts {
   async #remove(context: Context): Promise<void> {
     this.#all.delete(context.shown.id);
     if (this.#defaults.get(context.shown.language) === context) this.#defaults.delete(context.shown.language);
-    await context.close();
+    await context.remove();
   }
 
   #find(id: string): Context {
