@@ -15,6 +15,8 @@ export type Language = keyof typeof LANGUAGES;
 
 /** Characters of one message: a picture, for example. */
 const MESSAGE_MAX = 32 * 1024 * 1024;
+/** Values of one message: 32 MiB of empty objects would take 700 MB, and seconds of all sandboxes. */
+const VALUES_MAX = 2_000_000;
 /** Characters of the standard error of a program that does not start. */
 const ERRORS_MAX = 2000;
 /** Longest time in `ms` that a cell may take to end after it was interrupted. */
@@ -26,8 +28,23 @@ const Message = z.looseObject({
   type: z.enum(["result", "stdout", "stderr", "error", "number_of_executions"]),
 });
 
+const [COMMA, BRACKET, BRACE] = [44, 91, 123];
+
+/** True for a line that may have more values than one message; texts with as many commas count too. */
+function hasMany(line: string): boolean {
+  let count = 0;
+  for (let at = 0; at < line.length && count <= VALUES_MAX; at++) {
+    const unit = line.charCodeAt(at);
+    if (unit === COMMA || unit === BRACKET || unit === BRACE) count++;
+  }
+  return count > VALUES_MAX;
+}
+
 /** A message of the guest in one line; other lines have none. */
 export function parseMessage(line: string): z.infer<typeof Message> | "end" | undefined {
+  if (line.length > VALUES_MAX && hasMany(line)) {
+    return { type: "stderr", text: `sbx does not show a result of more than ${VALUES_MAX} values\n` };
+  }
   let json: unknown;
   try {
     json = JSON.parse(line);
