@@ -12,6 +12,7 @@ type From = RecordedMessage["from"];
 
 /** Text that a message of one side has, and its size. */
 interface Open {
+  isText: boolean;
   bytes: Uint8Array;
   held: number;
   size: number;
@@ -29,6 +30,8 @@ export class SocketRecord {
   /** room for texts that is left, in `bytes` */
   #room = SOCKET_RECORD_BYTES;
   #missing = 0;
+  /** messages whose ends have not come */
+  readonly #open = new Map<From, Open>();
 
   private constructor(broker: CredentialPort, budget: BufferBudget) {
     this.#broker = broker;
@@ -42,16 +45,19 @@ export class SocketRecord {
 
   /** Records what passes a channel. @param from side whose messages it takes */
   channel(from: From, channel: SocketChannel): SocketChannel {
-    let open: Open | undefined;
     const add = (bytes: Uint8Array, { isText, isLast }: DataPiece) => {
-      open ??= { bytes: new Uint8Array(isText ? SOCKET_MESSAGE_MAX : 0), held: 0, size: 0 };
+      let open = this.#open.get(from);
+      if (!open) {
+        open = { isText, bytes: new Uint8Array(isText ? SOCKET_MESSAGE_MAX : 0), held: 0, size: 0 };
+        this.#open.set(from, open);
+      }
       const part = bytes.subarray(0, open.bytes.length - open.held);
       open.bytes.set(part, open.held);
       open.held += part.length;
       open.size += bytes.length;
       if (!isLast) return;
-      this.#add(from, isText, open);
-      open = undefined;
+      this.#open.delete(from);
+      this.#add(from, open);
     };
     return {
       take: async (piece) => {
@@ -65,7 +71,8 @@ export class SocketRecord {
     };
   }
 
-  #add(from: From, isText: boolean, { bytes, held, size }: Open): void {
+  /** @param isWhole false: the WebSocket was over before the message */
+  #add(from: From, { isText, bytes, held, size }: Open, isWhole = true): void {
     if (this.#messages.length === SOCKET_MESSAGES_MAX || held > this.#room) {
       this.#missing++;
       return;
@@ -75,15 +82,17 @@ export class SocketRecord {
     const scrub = (text: string, isCut?: boolean) => this.#broker.scrub(text, isCut);
     this.#messages.push(
       isText
-        ? recordBody(bytes.slice(0, held), size, { content_type: "text/plain", scrub })
+        ? recordBody(bytes.slice(0, held), size, { content_type: "text/plain", scrub }, isWhole)
           .then(({ content_type: _, size: __, ...body }) => ({ at_ms, ...body, from, size }))
-        : Promise.resolve({ at_ms, from, size, state: "binary", truncated: false }),
+        : Promise.resolve({ at_ms, from, size, state: "binary", truncated: !isWhole }),
     );
   }
 
   /** Ends the record, and gives its room back. @returns the fields of the event's response */
   async end(): Promise<Pick<HttpResponse, "messages" | "messages_missing">> {
     this.#budget.bytes -= SOCKET_RECORD_BYTES;
+    // A message without an end may have said everything.
+    for (const [from, open] of this.#open) this.#add(from, open, false);
     const missing = this.#missing;
     return {
       messages: await Promise.all(this.#messages),

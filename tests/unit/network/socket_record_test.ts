@@ -12,6 +12,7 @@ import {
   openRaw,
   rawSocketUpstream,
   readClose,
+  readFrame,
   readMessage,
 } from "../../helper/websocket.ts";
 
@@ -123,4 +124,22 @@ Deno.test("short messages have a limit too", async () => {
   });
   assertEquals(response.messages!.at(-1)!.text, `${SOCKET_MESSAGES_MAX - 1}`);
   assertEquals(response.messages_missing, 3);
+});
+
+Deno.test("a message whose end never came is in the record, cut", async () => {
+  const response = await record({}, async (guest) => {
+    await guest.send(guestFrame({ fin: false, payload: "half a " }));
+    await guest.send(guestFrame({ opcode: 0, fin: false, payload: "message" }));
+    assertEquals(await readMessage(guest), "got it");
+  }, async (upstream) => {
+    await readFrame(upstream);
+    await readFrame(upstream);
+    await upstream.send(frameBytes({ payload: "got it" }));
+    await upstream.send(frameBytes({ opcode: 2, fin: false, payload: new Uint8Array([0, 1]) }));
+  });
+  assertEquals(seen(response), [
+    text("upstream", "got it"),
+    { ...text("guest", "half a message"), truncated: true },
+    { from: "upstream", size: 2, state: "binary", truncated: true },
+  ]);
 });
