@@ -7,14 +7,21 @@ import { Client } from "../../../lib/client/mod.ts";
 
 const STDOUT = 1;
 
-/** A program of the guest, which is ready at once. */
+/** A program of the guest. */
 class Program {
   readonly cell = Promise.withResolvers<void>();
 
-  /** @param endsCells false: its cells have no end */
-  constructor(readonly socket: WebSocket, endsCells: boolean) {
+  readonly started = Promise.withResolvers<void>();
+
+  constructor(
+    readonly socket: WebSocket,
+    { isReady, endsCells }: { isReady: boolean; endsCells: boolean },
+  ) {
     let lines = 0;
-    socket.onopen = () => this.send('{"type":"ready","group":7}\n');
+    socket.onopen = () => {
+      if (isReady) this.send('{"type":"ready","group":7}\n');
+      this.started.resolve();
+    };
     // Its text is the first line.
     socket.onmessage = ({ data }) => {
       if (!(data instanceof ArrayBuffer) || ++lines < 2) return;
@@ -31,6 +38,7 @@ class Program {
 /** @param work gets the list of the programs that are started */
 async function withContexts(
   work: (contexts: Contexts, programs: Program[]) => Promise<void>,
+  isReady = true,
 ): Promise<void> {
   const programs: Program[] = [];
   const server = Deno.serve({ port: 0, hostname: "127.0.0.1", onListen() {} }, (request) => {
@@ -38,7 +46,7 @@ async function withContexts(
       return Response.json({ status: "Running", stdout: "/root", stderr: "", exit_code: 0 });
     }
     const { socket, response } = Deno.upgradeWebSocket(request);
-    programs.push(new Program(socket, programs.length > 0));
+    programs.push(new Program(socket, { isReady, endsCells: programs.length > 0 }));
     return response;
   });
   using http = Deno.createHttpClient({});
@@ -102,3 +110,14 @@ for (
       assertEquals([await waiting, programs.length], ["kernel.not_found", 1]);
     }));
 }
+
+test("a context whose program never gets ready is removed, and its cell fails", () =>
+  withContexts(async (contexts, programs) => {
+    const running = codeOf(call(contexts, "/execute", { code: "1" }));
+    while (programs.length === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+    await programs[0].started.promise;
+    const listed = await contexts.fetch(new Request("http://sandbox/contexts"));
+    const [{ id }] = await listed.json();
+    assertEquals((await call(contexts, `/contexts/${id}`)).status, 204);
+    assertEquals(await running, "kernel.missing");
+  }, false));

@@ -34,6 +34,8 @@ class Context {
   readonly shown: Shown;
   readonly #guest: Guest;
   #kernel?: Promise<Kernel>;
+  /** ends its program, also one that never gets ready */
+  #end = new AbortController();
   /** the last cell; cells follow each other */
   #tail: Promise<void> = Promise.resolve();
   #waiting = 0;
@@ -53,7 +55,8 @@ class Context {
     if (this.#isRemoved) throw new SbxError("kernel.not_found", `context ${id} was removed`);
     if (this.#kernel !== before) return await this.start();
     if (known && !known.isOver) return known;
-    this.#kernel = Kernel.start(this.#guest, language, cwd);
+    this.#end = new AbortController();
+    this.#kernel = Kernel.start(this.#guest, language, cwd, this.#end.signal);
     this.#kernel.catch(ignore("its caller has it"));
     return await this.#kernel;
   }
@@ -93,16 +96,15 @@ class Context {
   }
 
   /** Ends its program; the next cell starts another one. */
-  async close(): Promise<void> {
-    const kernel = this.#kernel;
+  close(): void {
     this.#kernel = undefined;
-    (await kernel?.catch(ignore("it did not start")))?.close();
+    this.#end.abort();
   }
 
   /** Ends its program, and cells that wait for it. */
-  async remove(): Promise<void> {
+  remove(): void {
     this.#isRemoved = true;
-    await this.close();
+    this.close();
   }
 }
 
@@ -118,7 +120,7 @@ export class Contexts {
 
   /** Ends all programs. */
   close(): void {
-    for (const context of this.#all.values()) void context.remove();
+    for (const context of this.#all.values()) context.remove();
     this.#all.clear();
     this.#defaults.clear();
   }
@@ -140,12 +142,12 @@ export class Contexts {
         return Response.json((await this.#make(languageOf(language), cwd ?? undefined)).shown);
       }
       case "DELETE /contexts/:id": {
-        await this.#remove(this.#find(id));
+        this.#remove(this.#find(id));
         return new Response(null, { status: 204 });
       }
       case "POST /contexts/:id/restart": {
         const context = this.#find(id);
-        await context.close();
+        context.close();
         await context.start();
         return Response.json(context.shown);
       }
@@ -183,7 +185,7 @@ export class Contexts {
     try {
       await context.start();
     } catch (error) {
-      await this.#remove(context);
+      this.#remove(context);
       throw error;
     }
     return context;
@@ -198,10 +200,10 @@ export class Contexts {
     return context;
   }
 
-  async #remove(context: Context): Promise<void> {
+  #remove(context: Context): void {
     this.#all.delete(context.shown.id);
     if (this.#defaults.get(context.shown.language) === context) this.#defaults.delete(context.shown.language);
-    await context.remove();
+    context.remove();
   }
 
   #find(id: string): Context {

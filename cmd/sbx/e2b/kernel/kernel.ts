@@ -89,8 +89,11 @@ export class Kernel {
     this.#language = language;
   }
 
-  /** @throws {SbxError} `kernel.missing`: the image cannot run the language */
-  static async start(guest: Guest, language: Language, cwd: string): Promise<Kernel> {
+  /**
+   * @param end aborts to end the program
+   * @throws {SbxError} `kernel.missing`: the image cannot run the language
+   */
+  static async start(guest: Guest, language: Language, cwd: string, end: AbortSignal): Promise<Kernel> {
     const kernel = new Kernel(guest, language);
     const { command, program, needs } = LANGUAGES[language];
     const pipe = await startPiped(guest.client, guest.sandbox.vm, { command, cwd, user: "root" }, {
@@ -98,6 +101,8 @@ export class Kernel {
       stderr: (bytes) => kernel.#readErrors(bytes),
     });
     kernel.#close = () => pipe.close();
+    end.addEventListener("abort", kernel.#close, { once: true });
+    if (end.aborted) kernel.#close();
     void pipe.sendInput(kernel.#input.readable);
     pipe.exit.then(
       ({ exit_code }) => kernel.#over(`exit code ${exit_code}`),
@@ -112,11 +117,6 @@ export class Kernel {
       });
     });
     return kernel;
-  }
-
-  /** Ends the program. */
-  close(): void {
-    this.#close();
   }
 
   /**
@@ -142,11 +142,11 @@ export class Kernel {
   }
 
   async #interrupt(ended: Promise<void>): Promise<void> {
-    const timer = backgroundTimeout(() => this.close(), INTERRUPT_MS);
+    const timer = backgroundTimeout(() => this.#close(), INTERRUPT_MS);
     try {
       await this.#guest.run(`kill -s INT -- "-$1"`, [String(this.#group)]);
     } catch {
-      this.close();
+      this.#close();
     }
     await ended;
     clearTimeout(timer);
@@ -164,7 +164,7 @@ export class Kernel {
     if (end < 0) {
       this.#size += text.length;
       this.#pieces.push(text);
-      if (this.#size > MESSAGE_MAX) this.close();
+      if (this.#size > MESSAGE_MAX) this.#close();
       return;
     }
     const lines = (this.#pieces.join("") + text.slice(0, end)).split("\n");
@@ -176,7 +176,7 @@ export class Kernel {
   async #hear(line: string): Promise<void> {
     if (this.#group === undefined) {
       const { data } = Ready.safeParse(jsonOf(line));
-      if (!data) return this.close();
+      if (!data) return this.#close();
       this.#group = data.group;
       this.#ready.resolve();
       return;
