@@ -19,17 +19,28 @@ const MACHINE: Record<Arch, string> = { x86_64: "x86_64", arm64: "aarch64" };
 
 /**
  * A line of a lock: name, extras, version, marker and hashes. Options, addresses and paths are refused: by
- * them pip takes sources, and runs their programs on this machine.
+ * them pip takes sources, and runs their programs on this machine. A marker has none of the blanks, variables
+ * and options that pip would find in it.
  */
 const LOCKED =
-  /^([A-Za-z0-9][\w.-]*)(\[[\w.,\s-]+\])?\s*==\s*[A-Za-z0-9][\w.!+]*\s*(;[^#]*?)?((\s+--hash=sha256:[0-9a-f]{64})+)$/;
+  /^([A-Za-z0-9][\w.-]*)(\[[\w., -]+\])? *== *[A-Za-z0-9][\w.!+]* *(;(?: (?!-)|[!"%-~])*?)?(( +--hash=sha256:[0-9a-f]{64})+)$/;
 
-/** Refuses a lock of anything but exact versions with hashes. @throws {SbxError} `image.pip.lock` */
-export function requireLocked(text: string, file: string): void {
+/**
+ * Reads a lock of exact versions with hashes, and nothing else. pip gets these lines rather than the file,
+ * whose ends of lines, comments and coding it reads by rules of its own.
+ *
+ * @throws {SbxError} `image.pip.lock`
+ */
+export function requireLocked(text: string, file: string): string[] {
   const lines = text.replaceAll("\r\n", "\n").replace(/\\\n/g, " ").split("\n");
+  const locked: string[] = [];
   for (const [at, line] of lines.entries()) {
-    const word = line.replace(/(^|\s)#.*$/, "").trim();
-    if (word === "" || LOCKED.test(word)) continue;
+    const word = line.replace(/(^|\s)#.*$/, "").replaceAll("\t", " ").trim();
+    if (word === "") continue;
+    if (LOCKED.test(word)) {
+      locked.push(word);
+      continue;
+    }
     const nth = lines.length === text.split("\n").length ? ` (line ${at + 1})` : "";
     throw new SbxError(
       "image.pip.lock",
@@ -37,6 +48,7 @@ export function requireLocked(text: string, file: string): void {
       { hint: "pip-compile --generate-hashes, or uv pip compile --generate-hashes, writes such a file" },
     );
   }
+  return locked;
 }
 
 /** What pip reports of an installation (PyPA, "Installation report"). */
@@ -59,8 +71,9 @@ export async function installPip(
   { work, overlay, signal }: { work: string; overlay: string; signal?: AbortSignal },
 ): Promise<OwnPackage[]> {
   if (!pip) return [];
-  const { path, text } = await own.text(pip.lock);
-  requireLocked(text, pip.lock.file);
+  const { text } = await own.text(pip.lock);
+  const path = join(work, "lock.txt");
+  await Deno.writeTextFile(path, requireLocked(text, pip.lock.file).join("\n") + "\n");
   await requireTools({ python3: "python3" });
   const python = await pythonWithPip();
   const { version, glibc } = PYTHON[suite];

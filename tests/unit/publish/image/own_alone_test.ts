@@ -184,8 +184,24 @@ Deno.test("a lock of Python has exact versions with hashes, and nothing that pip
       `a==1.0 --config-settings=x=y ${hash}`,
       `a==1.0 --global-option=x ${hash}`,
       `-e . ${hash}`,
+      `a==1.0 ; python_version > "3" --global-option=build ${hash}`,
+      `a==1.0 ; python_version > "${"${OPTION}"}" ${hash}`,
+      `a==1.0 ; python_version > "3"\u2028--no-binary=:all: ${hash}`,
     ]
   ) assertEquals(assertThrows(() => requireLocked(line, "f"), SbxError).code, "image.pip.lock", line);
+});
+
+Deno.test("pip reads nothing of a lock that sbx took for a comment", async () => {
+  // pip continues no comment, and ends lines where Python does.
+  const hidden = ["# a \\\n--no-such-option", "# b\f--no-such-option", "# c\x85--no-such-option"];
+  await using company = await CompanySources.make();
+  const wheel = sha256(await Deno.readFile(join(company.dir, "www/simple/corp-greet", WHEEL)));
+  await using it = await world({
+    "lock.txt": `${hidden.join("\n")}\ncorp-greet==1.2.0 --hash=sha256:${wheel}\n`,
+  });
+  const pip = { lock: it.pin("lock.txt"), index: `${company.url}/simple` };
+  const made = await installPip({ suite: "trixie", pip }, currentArch(), it.own, it.places);
+  assertEquals(made.map(({ name }) => name), ["corp-greet"]);
 });
 
 /** A tree with some programs of this machine, in which a step runs as in an image's. Root only. */
