@@ -13,10 +13,11 @@ const LOG_BYTES = 65_536, LOG_LINES = 12;
 const NOT_CONFINED = 125;
 
 /**
- * Runs a program in a tree: with its own /proc, which is read-only, no /sys, six devices, an empty /tmp and
+ * Runs a program in a tree: with its own /proc, which is read-only, no /sys, five devices, an empty /tmp and
  * /run, and no descriptor but the three of every program. mmdebstrap's hooks have a socket by which the
  * machine's files are read and written. A chroot rather than a new root: the kernel makes no user namespace
- * in one, and without CAP_SYS_CHROOT it is not left.
+ * in one, and without CAP_SYS_CHROOT it is not left. There is no /dev/tty: by TIOCSTI a program would type
+ * into the terminal of the person who builds.
  *
  * Arguments: tree, user, capabilities, file that becomes /run/step, then more arguments of it.
  */
@@ -31,7 +32,7 @@ done
 mount --bind "$tree" "$tree" || fail
 mount -t proc -o ro,nosuid,nodev,noexec proc "$tree/proc" || fail
 mount -t tmpfs -o mode=0755,nosuid,noexec,size=1m sbx "$tree/dev" || fail
-for device in null zero full random urandom tty; do
+for device in null zero full random urandom; do
   : >"$tree/dev/$device"
   mount --bind "/dev/$device" "$tree/dev/$device" || fail
 done

@@ -255,6 +255,7 @@ echo x 2>/dev/null >/proc/sys/kernel/hostname && echo sysctl
 [ -z "$(ls /sys)" ] || echo sys
 kill -0 ${Deno.pid} 2>/dev/null && echo process
 readlink /proc/self/fd/7 && echo descriptor
+[ ! -e /dev/tty ] || echo terminal
 echo devices: $(tail -n +3 /proc/self/net/dev | cut -d: -f1)
 echo caps: $(grep CapBnd /proc/self/status | cut -f2)
 exit 0
