@@ -35,6 +35,22 @@ const DPKG_OPTIONS = [
 const MAN_FOLDERS = `for at in 1 2 3 4 5 6 7 8; do mkdir -p "$1/usr/share/man/man$at"; done`;
 
 /**
+ * Shell commands on a tree, `$root`, with all the rights of the hook: by Debian's programs alone. Packages of
+ * pip, cargo, go and npm have theirs in /usr/local/bin, and pip's may have .pth files, which Python's site
+ * runs.
+ */
+export const FINISH_TREE = `[ ! -d "$root/usr/local/share/ca-certificates" ] ||
+  chroot "$root" /usr/bin/env PATH=/usr/sbin:/usr/bin:/sbin:/bin /usr/sbin/update-ca-certificates >/dev/null
+[ ! -x "$root/usr/bin/python3" ] || chroot "$root" /usr/bin/python3 -I -S -B - <<'PYTHON'
+import pathlib
+for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
+    with open(path, "r+b") as file:
+        head = file.read(8)
+        if head[4:] == bytes(4):
+            file.write(bytes(4))
+PYTHON`;
+
+/**
  * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder,
  * `$overlay` the files laid over it. The image is made here, so that the tree, whose owners are not the
  * caller's, never leaves mmdebstrap's own folder.
@@ -56,15 +72,7 @@ root=$1
 ${STEPS}
 cp -r --remove-destination "$overlay/." "$root/"
 ${LASTING_SOURCES}
-[ ! -d "$root/usr/local/share/ca-certificates" ] || chroot "$root" update-ca-certificates >/dev/null
-[ ! -x "$root/usr/bin/python3" ] || chroot "$root" python3 -B - <<'PYTHON'
-import pathlib
-for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
-    with open(path, "r+b") as file:
-        head = file.read(8)
-        if head[4:] == bytes(4):
-            file.write(bytes(4))
-PYTHON
+${FINISH_TREE}
 cp "$root/var/lib/dpkg/status" "$work/status"
 (cd "$root/usr/share/doc" && grep -H '^License:' -- */copyright) >"$work/licenses" || true
 if [ -f "$work/script" ]; then

@@ -7,6 +7,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { OwnFiles, placeFiles } from "../../../../lib/publish/image/own/file.ts";
 import { installPip, requireLocked } from "../../../../lib/publish/image/own/pip.ts";
 import { LASTING_SOURCES, ownSources } from "../../../../lib/publish/image/own/source.ts";
+import { FINISH_TREE } from "../../../../lib/publish/image/rootfs.ts";
 import { CONFINED, requireStep, STEPS } from "../../../../lib/publish/image/own/confined.ts";
 import { runChild } from "../../../helper/child.ts";
 import { CompanySources, WHEEL } from "../../../helper/company_sources.ts";
@@ -210,7 +211,7 @@ work=$1 tree=$1/tree
 mkdir -p "$tree"; for name in proc dev run tmp etc sys usr/bin usr/lib; do mkdir -p "$tree/$name"; done
 for link in bin sbin lib lib64; do [ ! -L "/$link" ] || cp -P "/$link" "$tree"; done
 mkdir -p "$tree/usr/sbin" "$tree/usr/lib64"
-for name in sh setpriv id stat mknod mount unshare chroot readlink tail cut grep chown ls sleep seq cat; do
+for name in sh env setpriv id stat mknod mount unshare chroot readlink tail cut grep chown ls sleep seq cat; do
   program=$(command -v $name); cp -L "$program" "$tree/usr/bin/$name"
   ldd "$program" | grep -o '/[^ ]*' | while read -r file; do mkdir -p "$tree$(dirname "$file")"; cp -L "$file" "$tree$file"; done
 done
@@ -304,6 +305,35 @@ exit 3
       }).filter((line) => line.includes("8317"))
     );
     assertEquals(left, []);
+    await Deno.remove(work, { recursive: true });
+  },
+});
+
+Deno.test({
+  name: "programs and .pth files of packages are not run when a tree is finished",
+  ignore: !isRoot,
+  async fn() {
+    const work = await Deno.makeTempDir();
+    const finish = `root=$tree
+mkdir -p "$root/usr/local/bin" "$root/usr/local/share/ca-certificates"
+place() { printf '#!/bin/sh\\n%s\\n' "$2" >"$root/$1"; chmod 0755 "$root/$1"; }
+for name in update-ca-certificates python3 env cat; do place "usr/local/bin/$name" "echo $name >>/caught"; done
+place usr/sbin/update-ca-certificates 'cat /usr/sbin/update-ca-certificates >/read; echo certificates >>/asked'
+place usr/bin/python3 'echo "python $*" >>/asked'
+export PATH=/usr/local/bin:$PATH
+`;
+    const { code, stderr } = await runChild("sh", {
+      args: ["-c", `${TREE}${finish}${FINISH_TREE}`, "sh", work],
+    });
+    assertEquals([code, text(stderr)], [0, ""]);
+    assertEquals(
+      [
+        await Deno.readTextFile(join(work, "tree/asked")),
+        await Deno.stat(join(work, "tree/caught")).then(() => true, () => false),
+      ],
+      // Neither the folder, variables nor packages add modules.
+      ["certificates\npython -I -S -B -\n", false],
+    );
     await Deno.remove(work, { recursive: true });
   },
 });
