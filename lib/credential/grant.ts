@@ -105,6 +105,8 @@ function hostDenial(vault: Vault, credential: Credential, to: GrantTo): string |
   if (to.scheme !== "https") return REASON.notHttps;
   const catalogue = vault.catalogueOf(credential);
   if (!isProviderHost(catalogue, provider, hosts, to)) return REASON.wrongHost;
+  // A login that a VM was lent is for its registry, and not for the provider's other services.
+  if (isForVms(credential.entry) && hosts?.length && !isBound(hosts, to)) return REASON.wrongHost;
   if (catalogue.find(provider)?.cloud_hosts) {
     const host = plainHost(to.host);
     if (!isCloudHost(origin?.cloud, host)) return REASON.otherResource;
@@ -170,11 +172,16 @@ function isProviderHost(
   catalogue: Catalogue,
   provider: Provider,
   hosts: string[] | undefined,
-  { host, port }: Destination,
+  to: Destination,
 ): boolean {
-  const name = plainHost(host);
+  const { host } = to;
   if (catalogue.signs(provider) && !hosts?.length) return awsEndpoint(host) !== undefined;
   if (catalogue.isCloudHost(provider, host)) return true;
-  const isBound = hosts?.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name)) ?? false;
-  return catalogue.ownerOf(host) === provider || isBound && catalogue.namesHosts(provider);
+  return catalogue.ownerOf(host) === provider || isBound(hosts ?? [], to) && catalogue.namesHosts(provider);
+}
+
+/** True for a host that a credential names. */
+function isBound(hosts: readonly string[], { host, port }: Destination): boolean {
+  const name = plainHost(host);
+  return hosts.some((bound) => bound === `${name}:${port}` || hostTest(bound)(name));
 }

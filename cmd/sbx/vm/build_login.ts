@@ -6,8 +6,11 @@ import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { BuildPlan, Login } from "../../../lib/publish/build/mod.ts";
 import type { HostLogin } from "../../../lib/publish/environment/mod.ts";
 
-/** Registries whose tokens come from another host, which their provider has. */
-const PROVIDERS: Record<string, string> = { "docker.io": "dockerhub", "registry.gitlab.com": "gitlab" };
+/** Registries whose tokens come from another host, which gets the password. */
+const TOKEN_HOSTS: Record<string, string> = {
+  "docker.io": "auth.docker.io",
+  "registry.gitlab.com": "gitlab.com",
+};
 
 /** Logins of a build, which end with it. */
 export interface LentLogins extends AsyncDisposable {
@@ -59,12 +62,12 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
 
 async function lend(client: Client, found: HostLogin, vm: VmSummary, label: string): Promise<string> {
   const { claimantOf, DEFINITIONS } = await import("../../../lib/credential/mod.ts");
-  const host = found.registry.split("/")[0];
-  const provider = PROVIDERS[host] ?? claimantOf(host, DEFINITIONS)?.id;
+  const registry = found.registry.split("/")[0];
+  const host = TOKEN_HOSTS[registry] ?? registry;
   const { ref } = await client.json<CredentialAdded>("POST", "/credentials/add", {
     json: {
-      provider: provider ?? "registry",
-      ...provider === undefined && { host },
+      provider: claimantOf(host, DEFINITIONS)?.id ?? "registry",
+      host,
       secret: found.password,
       label,
       vm: vm.id,

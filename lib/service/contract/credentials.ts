@@ -69,7 +69,10 @@ export function newCredential(
       hint: "sbx credentials add signing --key FILE",
     });
   }
-  requireHost(definition, host);
+  // One VM's may be for a part of the hosts that its provider has.
+  const isNarrowed = vm !== undefined && host !== undefined &&
+    definition.hosts.some((own) => hostTest(own)(host));
+  if (!isNarrowed) requireHost(definition, host);
   if (vm !== undefined && (secret === undefined || decoy || custom || origin || database || ssh)) {
     throw new SbxError("credential.invalid", "a credential for one VM is a secret of a known provider", {
       hint: "leave out vm, or all fields but provider, secret, label and host",

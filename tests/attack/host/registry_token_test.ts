@@ -127,3 +127,21 @@ Deno.test(
     }
   }),
 );
+
+Deno.test(
+  "a login that a VM was lent gets to its registry, and to no other service of the same provider",
+  world([], async ({ open, store }) => {
+    const [{ ref }] = await store.add([
+      { provider: "github", secret: PASSWORD, hosts: ["ghcr.io"], only: "vm-a" },
+    ]);
+    const broker = await open(["github"], "vm-a", "stored");
+    assertEquals(send(broker, "/token", basic(`me:${ref}`)), basic(`me:${PASSWORD}`));
+    for (const host of ["api.github.com", "github.com"]) {
+      assertThrows(() => send(broker, "/user", basic(`me:${ref}`), to(host)), CredentialDenied);
+      assertThrows(
+        () => send(broker, "/user", [["authorization", `token ${ref}`]], to(host)),
+        CredentialDenied,
+      );
+    }
+  }),
+);

@@ -95,6 +95,17 @@ Deno.test("a key is added for every provider, with a host where its service runs
     assertEquals((await call("POST", "/credentials/add", pages)).status, 400);
   }));
 
+Deno.test("one VM's login may be for a part of its provider's hosts", () =>
+  withApp(async (call) => {
+    const add = (more: object) =>
+      call("POST", "/credentials/add", { provider: "github", secret: "a-login-of-a-registry", ...more });
+    const { status, body } = await add({ host: "ghcr.io", vm: "vm-a" });
+    assertEquals([status, body.hosts], [200, ["ghcr.io"]]);
+    for (const more of [{ host: "ghcr.io" }, { host: "evil.example", vm: "vm-a" }]) {
+      assertEquals((await add(more)).status, 400);
+    }
+  }));
+
 Deno.test("a database's password has a port, and terms that fit it", () =>
   withApp(async (call) => {
     const body = { provider: "pg", secret: "a-secret-of-postgres", host: "db.mine.example" };
