@@ -68,8 +68,16 @@ export async function buildOnTop(profile: Profile, arch: Arch, refresh = false):
   );
 }
 
-/** Names of packages are the schema's; quoted, so that no name is more than one word. */
-function dockerfileOf(
+/** A user that a Dockerfile names as it is: another text could have lines and variables of its own. */
+const USER = /^[\w.@+-]+(:[\w.@+-]+)?$/;
+
+/**
+ * Names of packages are the schema's; quoted, so that no name is more than one word.
+ *
+ * @param user of the base image, which a stranger may have made
+ * @throws {SbxError} `build.base_invalid`
+ */
+export function dockerfileOf(
   base: string,
   { apt, npm }: NonNullable<Profile["image"]>,
   arch: Arch,
@@ -88,6 +96,13 @@ function dockerfileOf(
     const names = npm.map((name) => name.replaceAll("{cpu}", cpu));
     lines.push(`RUN npm install --global --no-audit --no-fund ${words(names)}`);
   }
-  if (user) lines.push(`USER ${user}`);
+  if (user) {
+    if (!USER.test(user)) {
+      throw new SbxError("build.base_invalid", `${base} has a user that is no name or number`, {
+        hint: "name another image in [image] from, or leave out the packages on top",
+      });
+    }
+    lines.push(`USER ${user}`);
+  }
   return `${lines.join("\n")}\n`;
 }
