@@ -38,9 +38,9 @@ export async function mcpSteps(t: Deno.TestContext, { sbx, desktop }: DesktopWor
       const called = "/profiles/mine/mcp/servers/tricky/tools/read/call";
       await sbx.api("POST", called, { arguments: { path: MARKUP } });
       await desktop.open("vm", "desk", "calls");
-      await page.getByRole("button", { name: "MCP tools" }).click();
-      await page.getByRole("option", { name: /read/ }).first().click();
-      await page.getByLabel("Arguments").getByText("onerror").waitFor();
+      await page.getByRole("button", { name: "Tools", exact: true }).click();
+      await page.getByRole("listitem", { name: "tricky__read" }).first().getByText("onerror").first()
+        .waitFor();
       assertEquals(await desktop.violations(), []);
       await desktop.open("mcp");
       await page.getByLabel("Profile").selectOption("mine");
