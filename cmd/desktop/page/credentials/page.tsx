@@ -6,6 +6,7 @@ import { Icon } from "../../part/icon.tsx";
 import { Menu } from "../../part/menu.tsx";
 import { When } from "../../part/time.tsx";
 import { act, useLoaded, vmNames } from "../../store/store.ts";
+import { FilterField } from "../../part/search.tsx";
 import { text } from "../../text/en.ts";
 import { hrefOf } from "../../app/route.ts";
 import { AddDialog } from "./add.tsx";
@@ -62,12 +63,10 @@ export function CredentialsPage() {
       {all && all.length > 0 && (
         <>
           <div class="filters">
-            <input
-              type="search"
-              aria-label={words.find}
-              placeholder={words.find}
+            <FilterField
+              label={words.find}
               value={sought.value ?? ""}
-              onInput={({ currentTarget }) => sought.value = currentTarget.value || undefined}
+              onFilter={(typed) => sought.value = typed || undefined}
             />
             {revoked > 0 && (
               <label class="check">

@@ -4,6 +4,7 @@ import { useAddressed } from "../../app/route.ts";
 import { ChangeTable } from "../../part/common.tsx";
 import { Icon } from "../../part/icon.tsx";
 import { useLoaded } from "../../store/store.ts";
+import { FilterField } from "../../part/search.tsx";
 import { text } from "../../text/en.ts";
 import { Exceptions } from "../vm/findings/exceptions.tsx";
 import { PackView } from "./pack.tsx";
@@ -43,12 +44,10 @@ export function DetectionsPage() {
       )}
       {packs.length > 0 && (
         <div class="filters">
-          <input
-            type="search"
-            aria-label={words.find}
-            placeholder={words.find}
+          <FilterField
+            label={words.find}
             value={sought.value ?? ""}
-            onInput={({ currentTarget }) => sought.value = currentTarget.value || undefined}
+            onFilter={(typed) => sought.value = typed || undefined}
           />
           <label>
             {words.state}{" "}

@@ -10,6 +10,7 @@ import { TaskCard } from "../../part/task.tsx";
 import { When } from "../../part/time.tsx";
 import { act, useLoaded } from "../../store/store.ts";
 import { begin, tasks, useTasks } from "../../store/tasks.ts";
+import { FilterField } from "../../part/search.tsx";
 import { text } from "../../text/en.ts";
 
 /** Stands for files that a profile names itself. */
@@ -53,12 +54,10 @@ export function ImagesPage() {
       <p class="lead">{words.about}</p>
       <Builds />
       <div class="filters">
-        <input
-          type="search"
-          aria-label={words.find}
-          placeholder={words.find}
+        <FilterField
+          label={words.find}
           value={sought.value ?? ""}
-          onInput={({ currentTarget }) => sought.value = currentTarget.value || undefined}
+          onFilter={(typed) => sought.value = typed || undefined}
         />
         <div class="segments" role="group" aria-label={words.show}>
           {SHOWS.map((each) => (

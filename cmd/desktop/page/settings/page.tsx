@@ -1,5 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { act, settings, textOf } from "../../store/store.ts";
+import { FilterField } from "../../part/search.tsx";
 import { text } from "../../text/en.ts";
 import {
   type Action,
@@ -54,12 +55,10 @@ export function SettingsPage() {
         <Sections nodes={found} chosen={section.value} onChoose={(key) => section.value = key} />
         <div>
           <div class="filters">
-            <input
-              type="search"
-              aria-label={words.search}
-              placeholder={words.search}
+            <FilterField
+              label={words.search}
               value={sought.value ?? ""}
-              onInput={({ currentTarget }) => sought.value = currentTarget.value}
+              onFilter={(typed) => sought.value = typed}
             />
             <label class="check">
               <input

@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { api, type VmSummary } from "../../api/routes.ts";
 import { Icon } from "../../part/icon.tsx";
 import { connection, useLoaded } from "../../store/store.ts";
+import { FilterField } from "../../part/search.tsx";
 import { text } from "../../text/en.ts";
 
 /** `ms` between two reads of a log that is looked at. */
@@ -49,13 +50,7 @@ export function LogsView({ vm }: { vm: VmSummary }) {
         >
           {logs?.map(({ name }) => <option key={name}>{name}</option>)}
         </select>
-        <input
-          type="search"
-          aria-label={words.find}
-          placeholder={words.find}
-          value={find.value}
-          onInput={({ currentTarget }) => find.value = currentTarget.value}
-        />
+        <FilterField label={words.find} value={find.value} onFilter={(typed) => find.value = typed} />
         <label class="check">
           <input
             type="checkbox"

@@ -4,6 +4,7 @@ import { containerName, type ProcessNode } from "../../../../../lib/event/mod.ts
 import { hrefOf, route } from "../../../app/route.ts";
 import { Table } from "../../../part/common.tsx";
 import { When } from "../../../part/time.tsx";
+import { FilterField } from "../../../part/search.tsx";
 import { text } from "../../../text/en.ts";
 import { Programs } from "./programs.ts";
 
@@ -40,13 +41,7 @@ export function ProgramsView({ vm }: { vm: { id: string; name: string } }) {
   return (
     <>
       <div class="filters">
-        <input
-          type="search"
-          aria-label={words.find}
-          placeholder={words.find}
-          value={find.value}
-          onInput={({ currentTarget }) => find.value = currentTarget.value}
-        />
+        <FilterField label={words.find} value={find.value} onFilter={(typed) => find.value = typed} />
       </div>
       {found.length === 0 && <p class="empty">{words.nothing}</p>}
       {(hasOlder.value || drawn.length < nodes.value.length) && (
