@@ -37,7 +37,7 @@ function findUserinfo(text: string): Span[] {
   return [
     ...users.filter(({ start, end }) => text.slice(start, end) !== REDACTED),
     ...bare,
-    // What looks like an address there is a user and a host.
+    // An address there is a user and a host.
     ...findAll(EMAIL, text, "[email]").filter(({ start, end }) =>
       !inUrls.has(start + text.slice(start, end).search(/@|%40/))
     ),
