@@ -158,7 +158,7 @@ Deno.test("tray: shows VMs and asks, and does what is chosen", options, async (t
       "sbx is not running",
       "Open the desktop",
       "Start sbx",
-      "Quit (VMs go on)",
+      "Quit (VMs keep running)",
     ]);
     assertEquals(await host.property("Status"), "Active");
     assertEquals(await Deno.readTextFile(place.home.trayPidFile), `${tray.pid}\n`);
@@ -237,7 +237,7 @@ Deno.test("tray: shows VMs and asks, and does what is chosen", options, async (t
     await host[Symbol.asyncDispose]();
     await using next = await TrayHost.open(bus);
     await eventually("the icon is there again", () => next.items.length === 1);
-    await next.click("Quit (VMs go on)");
+    await next.click("Quit (VMs keep running)");
     assertEquals((await tray.status).code, 0);
     assertEquals(await Deno.stat(place.home.trayPidFile).then(() => true, () => false), false);
   });

@@ -91,7 +91,7 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     await host.click(label!, "Allow once");
     assertEquals((await waiting).stdout, "200");
     await page.getByText("all caught up").waitFor();
-    await host.click("Quit (VMs go on)");
+    await host.click("Quit (VMs keep running)");
     assertEquals((await tray.status).code, 0);
   });
 
