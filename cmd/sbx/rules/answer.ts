@@ -105,8 +105,8 @@ function reachOf(ask: AskView, { scope, minutes, of, path }: AskAnswer): string 
   return `${covered}, for ${scope === "session" ? "the session" : count(minutes!, "minute")}`;
 }
 
-/** The events that an answer of this reach covers; `undefined`: the ask has no such reach. */
-function coversOf(ask: AskView, of: NonNullable<AskAnswer["of"]>): string | undefined {
+/** The events that an answer of this reach covers, in words; `undefined`: the ask has no such reach. */
+export function coversOf(ask: AskView, of: NonNullable<AskAnswer["of"]>): string | undefined {
   return { host: ask.covers_host, method: ask.covers_method, path: ask.covers_path }[of];
 }
 

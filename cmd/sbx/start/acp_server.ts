@@ -111,7 +111,7 @@ function watchAsks(client: Client, session: string, see: (ask: AskView) => void)
   const socket = openAskSocket(client, own);
   client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(own)).catch((error) => {
     const { message } = asSbxError(error, "the asks that wait");
-    note(`sbx: the asks that wait cannot be read: ${message}`);
+    note(`sbx: pending asks cannot be read: ${message}`);
   });
   return { [Symbol.dispose]: () => socket.close() };
 }

@@ -1,32 +1,41 @@
-/** Questions of policy on the terminal of a command, answered there. */
+/**
+ * A session's policy questions (asks) on the terminal of the command that runs in it, and the letters that
+ * answer them.
+ */
 import type { AskAnswer, AskList, AskResolve, AskView } from "../../../lib/client/api/mod.ts";
 import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { READ_MS, whyLine } from "../../../lib/policy/ask/mod.ts";
 import { openAskSocket } from "../connect.ts";
-import { saveAsRule, shortDenial } from "../rules/answer.ts";
+import { coversOf, saveAsRule, shortDenial } from "../rules/answer.ts";
 import type { Banner } from "./attach.ts";
 import { READABLE } from "./question_screen.ts";
 
 const BELL = "\x07";
 
+/** Letters for the wider reaches of an answer, in the order in which a question shows them. */
+const REACHES = [["p", "path"], ["m", "method"], ["h", "host"]] as const;
+/** `a`, a rule for the session's reach; `ap`, `am` and `ah`, rules for a wider one. */
+const ALWAYS = /^a([pmh]?)$/;
+
 /**
- * Shows a session's questions with a bell until it is disposed, including the ones already waiting. With a
- * banner, where a program has the terminal, they are shown there and answered in another terminal; else they
- * are answered in place.
+ * Shows a session's asks, with a bell, until it is disposed; also the ones already waiting.
+ *
+ * @param banner of the program that has the terminal: asks are shown in it, and answered on its question
+ * screen; absent: they are printed, and answered in place
  */
 export function showAsks(client: Client, session: string, banner?: Banner): Disposable {
   const isTerminal = Deno.stderr.isTerminal();
   const pending = new Map<string, AskView>();
-  const showNew = Deno.stdin.isTerminal() ? questionsInTurn(client) : notesOnce();
+  const showNew = Deno.stdin.isTerminal() ? promptInTurn(client) : noteOncePerSubject();
   const onAsk = (ask: AskView) => {
     if (ask.session_id !== session) return;
     const isNew = ask.status === "pending" && !pending.has(ask.ask_id);
     if (ask.status === "pending") pending.set(ask.ask_id, ask);
     else pending.delete(ask.ask_id);
     if (isNew && isTerminal) write(BELL);
-    if (banner) banner.set(lineOf([...pending.values()]));
+    if (banner) banner.set(bannerLine([...pending.values()]));
     else if (isNew) showNew(ask);
   };
   if (banner) {
@@ -34,33 +43,31 @@ export function showAsks(client: Client, session: string, banner?: Banner): Disp
       pending: () => [...pending.values()],
       text: (ask) => `${questionOf(ask)}\n${choicesOf(ask)}`,
       answer: async (ask, line) => {
-        await giveAnswer(client, ask, line, () => Promise.resolve());
+        await sendAnswer(client, ask, line, () => Promise.resolve());
         pending.delete(ask.ask_id);
-        banner.set(lineOf([...pending.values()]));
+        banner.set(bannerLine([...pending.values()]));
       },
     };
   }
   const socket = openAskSocket(client, onAsk);
   client.json<AskList>("GET", "/asks").then(({ asks }) => asks.forEach(onAsk)).catch((error) => {
     // The program's screen must not be written over; new asks come by the socket.
-    if (!banner) report("the asks that wait cannot be read", error);
+    if (!banner) report("pending asks cannot be read", error);
   });
   return { [Symbol.dispose]: () => socket.close() };
 }
 
-/** Asks the person at the terminal, one question at a time. */
-function questionsInTurn(client: Client): (ask: AskView) => void {
-  let shown = Promise.resolve();
+/** Prompts for each ask, one at a time. */
+function promptInTurn(client: Client): (ask: AskView) => void {
+  let last = Promise.resolve();
   return (ask) => {
-    shown = shown.then(() => answerHere(client, ask))
+    last = last.then(() => promptFor(client, ask))
       .catch((error) => report(`the answer to ${ask.ask_id} was not taken`, error));
   };
 }
 
-/**
- * Names the commands that answer; once a subject, since a resolver asks for the same name again and again.
- */
-function notesOnce(): (ask: AskView) => void {
+/** Prints the commands that answer, once per subject: a resolver asks for the same name again and again. */
+function noteOncePerSubject(): (ask: AskView) => void {
   const noted = new Set<string>();
   return (ask) => {
     if (!noted.has(ask.subject)) {
@@ -82,8 +89,8 @@ export function questionOf(ask: AskView): string {
   return plain([`${ask_id}: ${event_type} ${subject} (${rule})`, whyLine(ask)].filter(Boolean).join("; "));
 }
 
-/** The first question and the number of the others, in one line; its beginning is enough to answer it. */
-function lineOf(asks: AskView[]): string | undefined {
+/** The first ask and the number of the others; a line that is cut short still has the id and the commands. */
+function bannerLine(asks: AskView[]): string | undefined {
   const [first] = asks;
   if (!first) return undefined;
   const { ask_id, subject, rule_id } = first;
@@ -94,11 +101,12 @@ function lineOf(asks: AskView[]): string | undefined {
 }
 
 /**
- * Sends a typed answer.
- * @param say prints text about a rule that is saved
- * @throws {SbxError} it was not taken
+ * Sends a typed answer; one for always saves its rule first.
+ *
+ * @param say prints text about that rule
+ * @throws {SbxError} the service refused the answer or the rule
  */
-async function giveAnswer(
+async function sendAnswer(
   client: Client,
   ask: AskView,
   line: string | null,
@@ -110,64 +118,61 @@ async function giveAnswer(
   await client.json("POST", `/asks/${encodeURIComponent(ask.ask_id)}/resolve`, { json });
 }
 
-async function answerHere(client: Client, ask: AskView): Promise<void> {
+/** Prompts until the ask has an answer: a rule that cannot be saved leaves the narrower answers. */
+async function promptFor(client: Client, ask: AskView): Promise<void> {
   const { ask_id } = ask;
   if (Deno.stderr.isTerminal()) write(READABLE);
   note(`sbx asks ${questionOf(ask)}`);
   for (;;) {
     const line = readAnswer(`  ${choicesOf(ask)} [n]`);
     try {
-      return await giveAnswer(client, ask, line, (text) => Promise.resolve(note(text)));
+      return await sendAnswer(client, ask, line, (text) => Promise.resolve(note(text)));
     } catch (error) {
       if (!isAlways(line)) throw error;
-      report(`${ask_id} is not allowed for always`, error);
+      report(`the rule for ${ask_id} was not saved`, error);
     }
   }
 }
 
-/** True for an answer that is to be saved as a rule: `a`, and `ap`, `am` or `ah`. */
 function isAlways(line: string | null): boolean {
-  return /^a[pmh]?$/.test(typedOf(line));
+  return ALWAYS.test(normalized(line));
 }
 
-function typedOf(line: string | null): string {
+function normalized(line: string | null): string {
   return line?.trim().toLowerCase() ?? "";
 }
 
-/** The answers that a person may type, in words. */
-export function choicesOf({ covers, covers_host, covers_method, covers_path }: AskView): string {
-  const session = covers ? ` (${plain(covers)})` : "";
-  const host = covers_host ? `, h = for the session (${plain(covers_host)})` : "";
-  const path = covers_path ? `, p = for the session (${plain(covers_path)})` : "";
-  const method = covers_method ? `, m = for the session (${plain(covers_method)})` : "";
-  const wider = [covers_path && "p", covers_method && "m", covers_host && "h"].filter(Boolean);
-  const alwaysWider = wider.length > 0
-    ? ` (${wider.map((letter) => `a${letter}`).join(", ")}: as ${wider.join(", ")})`
-    : "";
-  const always = covers ? `, a = always, as s by a rule${alwaysWider}` : "";
-  return `allow? y = once, s = for the session${session}${path}${method}${host}${always}, n = no`;
+/** The answers that a person may type, in one line. */
+export function choicesOf(ask: AskView): string {
+  const meaning = (covers: string | undefined) =>
+    covers ? `for the session (${plain(covers)})` : "for the session";
+  const wider = REACHES.filter(([, of]) => coversOf(ask, of));
+  const choices = ["y = once", `s = ${meaning(ask.covers)}`];
+  for (const [letter, of] of wider) choices.push(`${letter} = ${meaning(coversOf(ask, of))}`);
+  if (ask.covers) {
+    const letters = wider.map(([letter]) => letter);
+    const rules = letters.map((letter) => `a${letter}`).join(", ");
+    choices.push(`a = always, as s by a rule${rules && ` (${rules}: as ${letters.join(", ")})`}`);
+  }
+  return `allow? ${[...choices, "n = no"].join(", ")}`;
 }
 
 /**
- * The answer that a person typed; anything else, and nothing, is a no, which holds for a
- * while: programs try again at once.
+ * The answer for a typed line. A letter that its question does not show denies, as an empty line does; for
+ * some minutes, since programs try again at once.
  */
 export function answerOf(ask: AskView, line: string | null): AskAnswer {
-  const always = isAlways(line) && ask.covers;
-  // The session's answer covers the event until the rule does.
-  const typed = always ? typedOf(line).slice(1) || "s" : typedOf(line);
-  if (typed === "h" && ask.covers_host) return { decision: "allow", scope: "session", of: "host" };
-  if (typed === "p" && ask.covers_path) return { decision: "allow", scope: "session", of: "path" };
-  if (typed === "m" && ask.covers_method) return { decision: "allow", scope: "session", of: "method" };
-  if (typed === "s" && ask.covers) return { decision: "allow", scope: "session" };
-  if (typed === "y" || typed === "s") return { decision: "allow", scope: "once" };
+  const typed = normalized(line);
+  // The session's answer covers the event until the rule applies.
+  const letter = ask.covers ? typed.replace(ALWAYS, (_, wide: string) => wide || "s") : typed;
+  const [, of] = REACHES.find(([each]) => each === letter) ?? [];
+  if (of && coversOf(ask, of)) return { decision: "allow", scope: "session", of };
+  if (letter === "s" && ask.covers) return { decision: "allow", scope: "session" };
+  if (letter === "y" || letter === "s") return { decision: "allow", scope: "once" };
   return { decision: "deny", ...shortDenial(ask) };
 }
 
-/**
- * Reads a line, without input typed before its question could be read, such as a second answer to the last
- * question.
- */
+/** Reads a line, and ignores one typed before its question could be read: it was meant for the last one. */
 function readAnswer(question: string): string | null {
   for (;;) {
     const shownAt = performance.now();

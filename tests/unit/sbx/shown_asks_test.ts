@@ -99,7 +99,7 @@ Deno.test("an answer that the service does not take is reported, and so are asks
   }
   assertEquals(lines.slice(1), [
     "sbx: the answer to late was not taken: the ask has expired; run the command again",
-    "sbx: the asks that wait cannot be read: the service does not answer",
+    "sbx: pending asks cannot be read: the service does not answer",
   ]);
 });
 
