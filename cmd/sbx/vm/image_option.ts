@@ -72,7 +72,7 @@ export async function imageOfProfile(
 ): Promise<MadeEnvironment> {
   const { hasPackagesOnTop } = await import("../../../lib/config/profile/mod.ts");
   if (!hasPackagesOnTop(profile)) return await pullImage(profile.image!.from, arch, refresh);
-  return await (await import("./profile_base.ts")).buildOnTop(profile, arch, refresh);
+  return await (await import("./packages_on_top.ts")).buildWithPackages(profile, arch, refresh);
 }
 
 /** The program of an image: its entrypoint and command. @throws {SbxError} `usage.invalid` */

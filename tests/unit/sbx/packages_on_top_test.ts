@@ -1,6 +1,6 @@
 /** The Dockerfile of a profile's packages on top of an image. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { dockerfileOf } from "../../../cmd/sbx/vm/profile_base.ts";
+import { dockerfileOf } from "../../../cmd/sbx/vm/packages_on_top.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 
 Deno.test("a base image's user ends the Dockerfile, and adds no line and no variable to it", () => {

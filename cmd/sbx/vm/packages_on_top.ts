@@ -1,4 +1,7 @@
-/** The image of a profile with packages on top of an OCI image: built in a VM, as a Dockerfile is. */
+/**
+ * The image of a profile that adds apt or npm packages to an OCI image: a generated Dockerfile, built in a VM
+ * as a person's Dockerfile is.
+ */
 import { join } from "node:path";
 import type { Arch } from "../../../lib/base/arch/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
@@ -9,13 +12,22 @@ import type { MadeEnvironment } from "../../../lib/publish/environment/mod.ts";
 import { buildContext } from "./build_image.ts";
 import { pullImage } from "./pull_image.ts";
 
+const BASE_HINT = "name an image of a registry in [image] from, or leave out its apt and npm packages";
+
+/** A user that can stand in a Dockerfile as it is; another text could add lines and variables to it. */
+const USER = /^[\w.@+-]+(:[\w.@+-]+)?$/;
+
 /**
- * Builds the image of a profile, unless this home has it.
+ * Builds the profile's image, unless this home has it.
  *
- * @param refresh builds it on the image that the registry has now
+ * @param refresh builds again, on the registry's current base image
  * @throws {SbxError} `build.*`, `environment.*`, `corp.image`, `disk.full`
  */
-export async function buildOnTop(profile: Profile, arch: Arch, refresh = false): Promise<MadeEnvironment> {
+export async function buildWithPackages(
+  profile: Profile,
+  arch: Arch,
+  refresh = false,
+): Promise<MadeEnvironment> {
   const [{ findEnvironment, isCurrentFormat, parseReference }, { requireCorpImage }, { useNetworkOf }] =
     await Promise.all([
       import("../../../lib/release/environment/mod.ts"),
@@ -32,13 +44,11 @@ export async function buildOnTop(profile: Profile, arch: Arch, refresh = false):
   if (from.kind !== "registry" || from.registry === "localhost") {
     throw new SbxError(
       "build.base_invalid",
-      `the VM that builds cannot get ${from.canonical} of this machine`,
-      {
-        hint: "name an image of a registry in [image] from, or leave out the packages on top",
-      },
+      `${from.canonical} is on this machine only, where the VM that builds the image cannot pull it`,
+      { hint: BASE_HINT },
     );
   }
-  // Its user goes on to be the image's.
+  // The packages are installed as root; then the base image's user is set again.
   const { environment: base } = await pullImage(from.canonical, arch, refresh);
   const dockerfile = dockerfileOf(
     `${from.repository}@${base.digest}`,
@@ -63,17 +73,16 @@ export async function buildOnTop(profile: Profile, arch: Arch, refresh = false):
     `the image of profile "${profile.id}" was not built: exit code ${built}`,
     {
       hint:
-        "its log is above: apt packages are for images of Debian and Ubuntu, npm packages for ones with npm",
+        "the build's log is above: apt packages need an image of Debian or Ubuntu, npm packages one with npm",
     },
   );
 }
 
-/** A user that a Dockerfile names as it is: another text could have lines and variables of its own. */
-const USER = /^[\w.@+-]+(:[\w.@+-]+)?$/;
-
 /**
- * Names of packages are the schema's; quoted, so that no name is more than one word.
+ * The Dockerfile that installs packages on a base image. The profile's schema limits their names; quoting keeps
+ * each one word of the shell.
  *
+ * @param base reference with its digest
  * @param user of the base image, which a stranger may have made
  * @throws {SbxError} `build.base_invalid`
  */
@@ -98,8 +107,8 @@ export function dockerfileOf(
   }
   if (user) {
     if (!USER.test(user)) {
-      throw new SbxError("build.base_invalid", `${base} has a user that is no name or number`, {
-        hint: "name another image in [image] from, or leave out the packages on top",
+      throw new SbxError("build.base_invalid", `the user of ${base} is neither a name nor a number`, {
+        hint: BASE_HINT,
       });
     }
     lines.push(`USER ${user}`);
