@@ -3,8 +3,17 @@ import { ifFound, SbxError } from "../error/mod.ts";
 import { Digest, HASH_CHUNK } from "../hash/mod.ts";
 import { formatBytes, type ProgressSink, silent } from "../progress/mod.ts";
 import { displayUrl, failed, type FetchOptions, fromFileUrl, openSource } from "./source.ts";
-import { joinBytes } from "../bytes/mod.ts";
 import { statfs } from "node:fs/promises";
+
+/** The bytes that a file must have. */
+export interface Content {
+  /** `bytes` */
+  size: number;
+  /** 64 hex characters */
+  blake3: string;
+  /** 64 hex characters */
+  sha256?: string;
+}
 
 /** A download. */
 export interface DownloadOptions extends FetchOptions {
@@ -45,7 +54,7 @@ export async function download(options: DownloadOptions): Promise<void> {
       hint: "publish the files of a manifest beside it",
     });
   }
-  // Wrong bytes are worse than none: they are the error that a person should see.
+  // A mismatch comes first: it may be an attack, and the other problems may pass.
   const [first] = problems.toSorted((a, b) => rank(a) - rank(b));
   const others = problems.filter((each) => each !== first).map(({ message }) => message);
   if (others.length === 0) throw first;
@@ -54,6 +63,11 @@ export async function download(options: DownloadOptions): Promise<void> {
 
 function rank({ code }: SbxError): number {
   return code === "assets.mismatch" ? 0 : 1;
+}
+
+/** The end of a try at one address; without a difference the part is complete. */
+interface Tried {
+  difference?: string;
 }
 
 /** The part of a file that has arrived. */
@@ -69,29 +83,33 @@ class Part {
     this.path = `${options.path}.part`;
   }
 
-  /** Completes the part from one address. @returns false when nothing is there */
+  /** Completes the part from one address. @returns false when nothing exists at `url` */
   async fetch(url: URL): Promise<boolean> {
     const { content, what } = this.#options;
     const old = await Deno.stat(this.path).then(({ size }) => size, () => 0);
     const start = old <= content.size ? old : 0;
-    let difference = await this.#complete(url, start);
-    // An old part, from another server or a fault, may be bad; a complete new download decides.
-    if (difference && start > 0) difference = await this.#complete(url, 0);
-    if (difference === null) return false;
-    if (difference === undefined) return true;
+    let tried = await this.#complete(url, start);
+    // The old part may be bad, from another server or a fault: the whole file decides.
+    if (tried?.difference && start > 0) tried = await this.#complete(url, 0);
+    if (tried === null) return false;
+    if (tried.difference === undefined) return true;
     await ifFound(Deno.remove(this.path));
-    throw new SbxError("assets.mismatch", `${what} from ${displayUrl(url)} does not match: ${difference}`, {
-      hint: "its publisher must correct it; installed files are unchanged",
-    });
+    throw new SbxError(
+      "assets.mismatch",
+      `${what} from ${displayUrl(url)} does not match: ${tried.difference}`,
+      {
+        hint: "its publisher must correct it; installed files are unchanged",
+      },
+    );
   }
 
-  /** @returns the difference from the content, `undefined` without one, null when nothing is at `url` */
-  async #complete(url: URL, start: number): Promise<string | undefined | null> {
+  /** Appends the bytes from `start` on. @returns null when nothing exists at `url` */
+  async #complete(url: URL, start: number): Promise<Tried | null> {
     const { content } = this.#options;
     const digest = new Digest({ sha256: content.sha256 !== undefined });
     if (start === content.size) {
       await this.#hash(digest, start);
-      return differenceOf(digest, content);
+      return { difference: differenceOf(digest, content) };
     }
     if (url.protocol === "file:" && start === 0) return await this.#copy(url, digest);
     const source = await openSource(url, { start, size: content.size }, this.#options);
@@ -111,13 +129,15 @@ class Part {
     if (digest.size < content.size && url.protocol !== "file:") {
       throw failed(url, `it ended after ${digest.size} of ${content.size} bytes`);
     }
-    return differenceOf(digest, content);
+    return { difference: differenceOf(digest, content) };
   }
 
   /**
    * Copies a local file in the kernel, which shares its blocks where the file system can: 300 MB at no cost.
+   *
+   * @returns null when nothing exists at `url`
    */
-  async #copy(url: URL, digest: Digest): Promise<string | undefined | null> {
+  async #copy(url: URL, digest: Digest): Promise<Tried | null> {
     const { content } = this.#options;
     const from = fromFileUrl(url);
     const info = await ifFound(Deno.stat(from)).catch((cause) => {
@@ -125,15 +145,15 @@ class Part {
     });
     if (!info) return null;
     if (!info.isFile) throw failed(url, "it is not a regular file");
-    if (info.size !== content.size) return `expected ${content.size} bytes, got ${info.size}`;
+    if (info.size !== content.size) return { difference: `expected ${content.size} bytes, got ${info.size}` };
     await ifFound(Deno.remove(this.path));
     await Deno.copyFile(from, this.path);
     await Deno.chmod(this.path, 0o600);
     await this.#hash(digest, content.size + 1);
-    return differenceOf(digest, content);
+    return { difference: differenceOf(digest, content) };
   }
 
-  /** Hashes the first `end` bytes of the part. */
+  /** Hashes the part up to `end`. */
   async #hash(digest: Digest, end: number): Promise<void> {
     this.#show(0);
     if (end === 0) return;
@@ -145,25 +165,15 @@ class Part {
     }
   }
 
-  /** Moves the progress to a position, forwards or back. */
+  /** Sets the progress to a position, which may be an earlier one. */
   #show(position: number): void {
     this.#progress.advance(position - this.#shown);
     this.#shown = position;
   }
 }
 
-/** Bytes that are expected. */
-export interface Content {
-  /** `bytes` */
-  size: number;
-  /** 64 hex characters */
-  blake3: string;
-  /** 64 hex characters */
-  sha256?: string;
-}
-
-/** Ends a digest. @returns the difference from the expected values */
-export function differenceOf(digest: Digest, { size, blake3, sha256 }: Content): string | undefined {
+/** @returns the difference between downloaded and expected bytes; `undefined` if they are the same */
+function differenceOf(digest: Digest, { size, blake3, sha256 }: Content): string | undefined {
   if (digest.size !== size) return `expected ${size} bytes, got ${digest.size > size ? "more" : digest.size}`;
   const actual = digest.digest();
   if (actual.blake3 !== blake3) return `expected BLAKE3 ${blake3}, got ${actual.blake3}`;
@@ -171,39 +181,9 @@ export function differenceOf(digest: Digest, { size, blake3, sha256 }: Content):
   return `expected SHA-256 ${sha256}, got ${actual.sha256}`;
 }
 
-// Documents without a known size: they are read whole, up to a limit.
-
 /**
- * Fetches a document into memory.
- *
- * @param limit most `bytes`
- * @returns null when nothing exists at `url`
- * @throws {SbxError} `assets.download_failed`; `assets.too_large`
- */
-export async function fetchSmall(
-  url: URL,
-  limit: number,
-  options: FetchOptions = {},
-): Promise<Uint8Array<ArrayBuffer> | null> {
-  const source = await openSource(url, { start: 0 }, options);
-  if (!source) return null;
-  const chunks: Uint8Array<ArrayBuffer>[] = [];
-  let size = 0;
-  for await (const chunk of source.chunks) {
-    size += chunk.length;
-    if (size > limit) {
-      throw new SbxError("assets.too_large", `${displayUrl(url)} has more than ${limit} bytes`, {
-        hint: "check the address; installed files are unchanged",
-      });
-    }
-    chunks.push(chunk);
-  }
-  return joinBytes(chunks);
-}
-
-/**
- * Refuses downloads that the disk has no room for, before the first byte: also a manifest's files with sizes
- * beyond any disk.
+ * Refuses downloads that the disk has no room for, before the first byte; sizes in a manifest may be beyond
+ * any disk.
  *
  * @param bytes of all files together
  * @throws {SbxError} `disk.full`

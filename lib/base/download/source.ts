@@ -3,6 +3,7 @@ import { SbxError } from "../error/mod.ts";
 import { hostFetch, untrustedIssuer } from "../proxy/mod.ts";
 import { fileURLToPath } from "node:url";
 import { isPrivateHost } from "../address/mod.ts";
+import { joinBytes } from "../bytes/mod.ts";
 
 /** Most redirects of one download (docs/design/contracts/10-release.md §10). */
 const REDIRECTS_MAX = 5;
@@ -44,6 +45,34 @@ export async function openSource(
   options: FetchOptions = {},
 ): Promise<Source | null> {
   return url.protocol === "file:" ? await openFile(url, question) : await openHttp(url, question, options);
+}
+
+/**
+ * Fetches a whole document of unknown size into memory.
+ *
+ * @param limit most `bytes`
+ * @returns null when nothing exists at `url`
+ * @throws {SbxError} `assets.download_failed`; `assets.too_large`
+ */
+export async function fetchSmall(
+  url: URL,
+  limit: number,
+  options: FetchOptions = {},
+): Promise<Uint8Array<ArrayBuffer> | null> {
+  const source = await openSource(url, { start: 0 }, options);
+  if (!source) return null;
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let size = 0;
+  for await (const chunk of source.chunks) {
+    size += chunk.length;
+    if (size > limit) {
+      throw new SbxError("assets.too_large", `${displayUrl(url)} has more than ${limit} bytes`, {
+        hint: "check the address; installed files are unchanged",
+      });
+    }
+    chunks.push(chunk);
+  }
+  return joinBytes(chunks);
 }
 
 async function openFile(url: URL, { start }: Question): Promise<Source | null> {

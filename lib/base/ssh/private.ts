@@ -30,11 +30,11 @@ export interface PrivateKey {
 export async function readPrivateKey(text: string, passphrase?: string): Promise<PrivateKey> {
   const { key, comment } = await openKey(text, passphrase);
   const secret = key.export({ type: "pkcs8", format: "der" }).toString("base64");
-  const found = publicKeyOf(secret);
-  // If the halves belonged to two keys, people would see one and servers the other.
-  const shown = shownKey(text);
-  if (shown && found.blob.toBase64() !== shown.toBase64()) throw unreadable();
-  return { secret, public: found, comment };
+  const publicKey = publicKeyOf(secret);
+  // OpenSSH shows the file's public half and servers see the private one's: a forged file has two keys.
+  const written = writtenBlob(text);
+  if (written && publicKey.blob.toBase64() !== written.toBase64()) throw unreadable();
+  return { secret, public: publicKey, comment };
 }
 
 interface OpenKey {
@@ -44,11 +44,11 @@ interface OpenKey {
 
 async function openKey(text: string, passphrase?: string): Promise<OpenKey> {
   if (!/^-----BEGIN [A-Z ]*PRIVATE KEY-----/m.test(text)) {
-    throw new SshKeyError("the file has no private key", "name the file whose name does not end in .pub");
+    throw new SshKeyError("the file has no private key", "give the file without .pub at the end of its name");
   }
   return /BEGIN (?:ENCRYPTED )?PRIVATE KEY/.test(text)
     ? openPkcs8(text, passphrase)
-    : await openOther(text, passphrase);
+    : await openBySsh2(text, passphrase);
 }
 
 function openPkcs8(text: string, passphrase?: string): OpenKey {
@@ -66,9 +66,9 @@ function openPkcs8(text: string, passphrase?: string): OpenKey {
   }
 }
 
-/** Opens a key of OpenSSH, or one of OpenSSL before PKCS #8. */
-async function openOther(text: string, passphrase?: string): Promise<OpenKey> {
-  // Loaded with the first key.
+/** Opens a key in OpenSSH's own format, or in one that OpenSSL had before PKCS #8; Node reads neither. */
+async function openBySsh2(text: string, passphrase?: string): Promise<OpenKey> {
+  // Loaded here: few commands read a key, and the library takes long to load.
   const { default: { utils } } = await import("ssh2");
   const parsed = utils.parseKey(text, passphrase);
   const found = Array.isArray(parsed) ? parsed[0] : parsed;
@@ -88,8 +88,8 @@ async function openOther(text: string, passphrase?: string): Promise<OpenKey> {
   }
 }
 
-/** Public half in a file of OpenSSH, which needs no passphrase. */
-function shownKey(text: string): Uint8Array | undefined {
+/** The public half that a file of OpenSSH has in clear. @returns `undefined` for a file of OpenSSL */
+function writtenBlob(text: string): Uint8Array | undefined {
   const base64 = OPENSSH.exec(text.trim())?.[1];
   if (base64 === undefined) return undefined;
   const reader = new Reader(Uint8Array.fromBase64(base64));
@@ -100,12 +100,13 @@ function shownKey(text: string): Uint8Array | undefined {
   return reader.string();
 }
 
-/** Key in a PEM of ssh2, which leaves the padding of an encrypted key behind it. */
+/** The DER in a PEM of ssh2, cut at its end: ssh2 leaves the padding of an encrypted key behind it. */
 function derIn(pem: string): Buffer {
   const bytes = Buffer.from(pem.replace(/-----[^-]+-----|\s/g, ""), "base64");
-  const more = bytes[1] < 0x80 ? 0 : bytes[1] & 0x7f;
-  const length = more === 0 ? bytes[1] : bytes.readUIntBE(2, more);
-  return bytes.subarray(0, 2 + more + length);
+  // DER has a short length in one byte, and else the number of length bytes in its low seven bits.
+  const lengthBytes = bytes[1] < 0x80 ? 0 : bytes[1] & 0x7f;
+  const length = lengthBytes === 0 ? bytes[1] : bytes.readUIntBE(2, lengthBytes);
+  return bytes.subarray(0, 2 + lengthBytes + length);
 }
 
 /** Reads an ECDSA key of ssh2, which writes some numbers with a leading zero that Node's parser refuses. */
@@ -126,19 +127,18 @@ function unreadable(cause?: unknown): SshKeyError {
   return new SshKeyError(
     "the private key cannot be read",
     "ssh-keygen -y -f FILE shows whether it can be used; use Ed25519, ECDSA, or RSA: ssh-keygen -t ed25519",
-    false,
-    cause,
+    { cause },
   );
 }
 
 function wrongPassphrase(cause: unknown): SshKeyError {
-  return new SshKeyError("the passphrase does not open the key", "try again", false, cause);
+  return new SshKeyError("the passphrase does not open the key", "try again", { cause });
 }
 
 function locked(): SshKeyError {
   return new SshKeyError(
     "the private key has a passphrase",
     "run it on a terminal, which asks for the passphrase, or let an agent hold the key: --agent",
-    true,
+    { isLocked: true },
   );
 }

@@ -36,11 +36,14 @@ export interface PublicKey {
   key: KeyObject;
 }
 
-/** A key that is not used, and the reason; the hint says what to do. */
+/** A key that cannot be used: the reason, and in the hint what to do. */
 export class SshKeyError extends Error {
-  /** @param isLocked a passphrase is missing */
-  constructor(message: string, readonly hint: string, readonly isLocked = false, cause?: unknown) {
-    super(message, { cause });
+  /** a passphrase is missing */
+  readonly isLocked: boolean;
+
+  constructor(message: string, readonly hint: string, options: { isLocked?: boolean; cause?: unknown } = {}) {
+    super(message, { cause: options.cause });
+    this.isLocked = options.isLocked === true;
   }
 }
 
@@ -58,7 +61,7 @@ export function readPublicKey(text: string): PublicKey {
     if (error instanceof SshKeyError) throw error;
   }
   throw new SshKeyError(
-    "it is no line of a public SSH key",
+    "it is not the line of a public SSH key",
     "give the file that ends in .pub, or its line",
   );
 }
@@ -73,7 +76,7 @@ export function parsePublicKey(line: string): PublicKey | undefined {
   }
 }
 
-/** @throws {RangeError} it is cut; {@linkcode SshKeyError}: of a kind that is not used */
+/** @throws {RangeError} the blob is cut short; {@linkcode SshKeyError}: a kind that is not supported */
 export function publicKeyIn(blob: Uint8Array<ArrayBuffer>): PublicKey {
   const reader = new Reader(blob);
   const type = reader.text();
@@ -114,7 +117,7 @@ function jwkOf(type: string, reader: Reader): { jwk: Record<string, string>; siz
 /**
  * Public half of a private key.
  * @param secret base64 of PKCS #8
- * @throws {SshKeyError} of a kind that is not used; {@linkcode Error}: no key
+ * @throws {SshKeyError} a kind that is not supported; {@linkcode Error}: not a key
  */
 export function publicKeyOf(secret: string): PublicKey {
   const { kty, crv, x, y, n, e } = createPublicKey(privateKeyObject(secret)).export({
@@ -130,7 +133,7 @@ export function publicKeyOf(secret: string): PublicKey {
   return publicKeyIn(joinBytes([string(`ecdsa-sha2-${name}`), string(name), string(point)]));
 }
 
-/** True for the private key of a kind that is used, as a secret holds it: base64 of PKCS #8. */
+/** True for a secret that is a private key of a supported kind: base64 of PKCS #8. */
 export function isSshSecret(secret: string): boolean {
   try {
     return publicKeyOf(secret) !== undefined;
@@ -142,15 +145,15 @@ export function isSshSecret(secret: string): boolean {
 function requireBits(modulus: Uint8Array): void {
   if (modulus.length * 8 >= RSA_BITS_MIN) return;
   throw new SshKeyError(
-    `an RSA key of fewer than ${RSA_BITS_MIN} bits is not used`,
+    `the RSA key has fewer than ${RSA_BITS_MIN} bits`,
     "make another: ssh-keygen -t ed25519",
   );
 }
 
 function unusedKind(): SshKeyError {
   return new SshKeyError(
-    "it is not of Ed25519, ECDSA or RSA",
-    "make one that is: ssh-keygen -t ed25519; keys on a security key are not used yet",
+    "its kind is not supported: Ed25519, ECDSA and RSA are",
+    "make another: ssh-keygen -t ed25519; keys on a security key are not supported yet",
   );
 }
 

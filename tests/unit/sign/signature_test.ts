@@ -102,7 +102,7 @@ Deno.test("keys with a passphrase, damaged ones and files of something else are 
       (await readSigningFile(await Deno.readTextFile(pem))).public.line,
     );
     for (const text of ["", "ssh-ed25519", "ssh-ed25519 AAAA", "ssh-rsa AAAAC3NzaC1lZDI1NTE5AAAAIIBumI"]) {
-      assertThrows(() => readSigningKey(text), SbxError, "no line of a public SSH key");
+      assertThrows(() => readSigningKey(text), SbxError, "not the line of a public SSH key");
     }
   }));
 
