@@ -1,9 +1,9 @@
-/** Modifiers of Sigma: from the values of a field to tests. */
+/** Sigma modifiers: compiles the values of a field, such as `Image|endswith`, to tests. */
 import { didYouMean } from "../../base/text/mod.ts";
 import { parseCidr } from "../../base/address/mod.ts";
 import { quote } from "../sigma/notes.ts";
 import type { ScalarNode, TreeNode } from "../tree/mod.ts";
-import type { RuleNotes } from "./notes.ts";
+import type { RuleNotes, RuleReason } from "./notes.ts";
 import { type GlobPart, type NumberOperator, type PlanTest, TEXT_MAX, type TextPosition } from "./plan.ts";
 import { compileRegex } from "./run/regex.ts";
 import {
@@ -25,19 +25,19 @@ export type Placeholders = Readonly<Record<string, readonly (string | number)[]>
 /** Tests of one field. */
 export interface FieldTests {
   tests: PlanTest[];
-  /** all values are to be found, not one */
+  /** all tests must match, not one of them */
   every: boolean;
-  /** the field is another than the values */
+  /** the field matches if the tests do not */
   negated: boolean;
-  /** part of a date that is compared */
+  /** the part of a date that is compared */
   part?: typeof TIME_PARTS[number];
 }
 
-/** What reading values needs. */
+/** The rule around the values. */
 export interface ValueContext {
   notes: RuleNotes;
   placeholders: Placeholders;
-  /** takes from the rule's share of values. @returns whether there was enough left */
+  /** takes values from the rule's limit. @returns false: too few are left */
   take(count: number): boolean;
   /** sources of another field, for `fieldref` */
   sources(field: string): string[] | undefined;
@@ -49,35 +49,22 @@ const NUMBERS: readonly string[] = ["lt", "lte", "gt", "gte"] satisfies NumberOp
 const UTF16: readonly string[] = ["utf16", "utf16le", "utf16be", "wide"] satisfies Utf16[];
 const REGEX_FLAGS = ["i", "m", "s"];
 
-const MODIFIERS = [
-  ...Object.keys(POSITIONS),
-  ...NUMBERS,
-  ...UTF16,
-  ...TIME_PARTS,
-  ...[
-    "all",
-    "cased",
-    "neq",
-    "exists",
-    "re",
-    "cidr",
-    "fieldref",
-    "windash",
-    "base64",
-    "base64offset",
-    "expand",
-  ],
-];
+const OTHERS = "all cased neq exists re cidr fieldref windash base64 base64offset expand".split(" ");
+/** All but the flags of `re`, whose single letters are not suggested for a misspelt modifier. */
+const MODIFIERS = [...Object.keys(POSITIONS), ...NUMBERS, ...UTF16, ...TIME_PARTS, ...OTHERS];
 
-/** A text value on its way through the modifiers, or a value that they leave as it is. */
+/** A value after the modifiers so far: they change texts and bytes, and leave null. */
 type Value =
   | { kind: "text"; parts: GlobPart[]; line: number }
   | { kind: "bytes"; bytes: Uint8Array; line: number }
   | { kind: "null"; line: number };
 
+type TextValue = Extract<Value, { kind: "text" }>;
+
+/** The comparison that a chain ends in. */
 type Kind = "text" | "re" | "cidr" | "number" | "fieldref" | "exists";
 
-/** Reads the values of a field. @returns `undefined` if they are invalid, with the reason in the notes */
+/** Compiles the values of a field. @returns `undefined` if they are invalid, with the reason in the notes */
 export function readValues(
   field: string,
   modifiers: readonly string[],
@@ -99,19 +86,24 @@ function scalarsOf(field: string, node: TreeNode, notes: RuleNotes): ScalarNode[
   const scalars = items.filter((item) => item.kind === "scalar");
   if (scalars.length === items.length) return scalars;
   const wrong = items.find(({ kind }) => kind !== "scalar")!;
-  notes.reject("value-type", wrong.line, `${name(field)}: a ${wrong.kind} is no value`);
+  notes.reject("value-type", wrong.line, `${name(field)}: a value cannot be a ${wrong.kind}`);
+  return undefined;
 }
 
+/** The field in messages; keywords have none. */
 function name(field: string): string {
   return field === "" ? "a keyword" : field;
 }
 
-/** Plain scalars that Sigma's own tools, which read YAML 1.1, take for another type. */
+/** Plain scalars that YAML 1.1, which Sigma's own tools read, gives another type. */
 const AMBIGUOUS = /^(yes|no|on|off)$|^[-+]?0[0-7_]+$|^[-+]?\d+(:[0-5]?\d)+(\.\d*)?$/i;
 
-/** One run of a field's modifiers, in their order. */
+const NOT_COMBINED = "cannot be combined with the modifiers before it";
+
+/** Applies a field's modifiers to its values, in their order. */
 class Chain {
   #kind: Kind = "text";
+  #operator: NumberOperator = "lt";
   #position: TextPosition = "is";
   #cased = false;
   #every = false;
@@ -141,7 +133,7 @@ class Chain {
     const tests = this.#tests();
     if (this.#notes.errors.length > errors) return undefined;
     if (this.#every && tests.length === 1) {
-      this.#notes.warn("modifier-combination", this.line, `${name(this.field)}: all has one value only`);
+      this.#warn("modifier-combination", this.line, "all has a single value");
     }
     return {
       tests,
@@ -154,19 +146,11 @@ class Chain {
   #valueOf({ value, plain, line }: ScalarNode): Value {
     if (value === null) return { kind: "null", line };
     if (plain !== undefined && AMBIGUOUS.test(plain)) {
-      this.#notes.warn(
-        "value-ambiguous",
-        line,
-        `${name(this.field)}: YAML parsers read ${plain} differently; quote it`,
-      );
+      this.#warn("value-ambiguous", line, `YAML parsers disagree on the type of ${plain}; quote it`);
     }
     const text = String(value);
     if (text.length > TEXT_MAX) {
-      this.#notes.reject(
-        "value-size",
-        line,
-        `${name(this.field)}: a value has more than ${TEXT_MAX} characters`,
-      );
+      this.#reject("value-size", line, `a value has more than ${TEXT_MAX} characters`);
     }
     return { kind: "text", parts: parseText(text), line };
   }
@@ -175,11 +159,7 @@ class Chain {
     if (!MODIFIERS.includes(modifier) && !REGEX_FLAGS.includes(modifier)) {
       const near = didYouMean(modifier, MODIFIERS);
       const hint = near ? `; ${near}` : "";
-      return this.#notes.reject(
-        "modifier-unknown",
-        this.line,
-        `${name(this.field)}: Sigma has no modifier ${quote(modifier)}${hint}`,
-      );
+      return this.#reject("modifier-unknown", this.line, `Sigma has no modifier ${quote(modifier)}${hint}`);
     }
     if (modifier === "all") this.#every = true;
     else if (modifier === "cased") this.#cased = true;
@@ -194,18 +174,26 @@ class Chain {
     else this.#setKind(modifier);
   }
 
+  #reject(reason: RuleReason, line: number, problem: string): void {
+    this.#notes.reject(reason, line, `${name(this.field)}: ${problem}`);
+  }
+
+  #warn(reason: RuleReason, line: number, problem: string): void {
+    this.#notes.warn(reason, line, `${name(this.field)}: ${problem}`);
+  }
+
   #refuse(modifier: string, why: string): void {
-    this.#notes.reject("modifier-combination", this.line, `${name(this.field)}: ${modifier} ${why}`);
+    this.#reject("modifier-combination", this.line, `${modifier} ${why}`);
   }
 
   #flag(modifier: string, before: string | undefined): void {
     if (before === "re" || REGEX_FLAGS.includes(before ?? "")) this.#flags += modifier;
-    else this.#refuse(modifier, "stands behind re only");
+    else this.#refuse(modifier, "must follow re");
   }
 
   #setPart(modifier: string): void {
     if (this.#kind !== "text" || this.#position !== "is" || this.#part || this.field === "") {
-      return this.#refuse(modifier, "stands before any comparison");
+      return this.#refuse(modifier, "must come before any comparison");
     }
     this.#part = modifier as FieldTests["part"];
   }
@@ -214,28 +202,22 @@ class Chain {
     const isNumber = NUMBERS.includes(modifier);
     const isChanged = this.#values.some(({ kind }) => kind === "bytes") || this.#position !== "is";
     if (this.#kind !== "text" || isChanged && modifier !== "fieldref") {
-      return this.#refuse(modifier, "cannot be combined with the modifiers before it");
+      return this.#refuse(modifier, NOT_COMBINED);
     }
     if (this.field === "" && modifier !== "re") return this.#refuse(modifier, "needs a field");
     if (!isNumber) this.#kind = modifier as Kind;
     else [this.#kind, this.#operator] = ["number", modifier as NumberOperator];
   }
 
-  #operator: NumberOperator = "lt";
-
   #bound(modifier: string): void {
     if (this.#kind !== "text" && this.#kind !== "fieldref" || this.#position !== "is" || this.#part) {
-      return this.#refuse(modifier, "cannot be combined with the modifiers before it");
+      return this.#refuse(modifier, NOT_COMBINED);
     }
     this.#position = POSITIONS[modifier];
     if (this.#kind === "fieldref") return;
     this.#values = this.#values.map((value): Value => {
       if (value.kind === "null") {
-        this.#notes.reject(
-          "value-type",
-          value.line,
-          `${name(this.field)}: ${modifier} cannot have the value null`,
-        );
+        this.#reject("value-type", value.line, `${modifier} cannot be used with null`);
         return value;
       }
       const parts = value.kind === "bytes" ? [bytesText(value.bytes)] : value.parts;
@@ -247,16 +229,16 @@ class Chain {
     });
   }
 
-  /** Replaces each text by others. */
-  #texts(modifier: string, change: (value: Extract<Value, { kind: "text" }>) => GlobPart[][]): void {
+  /** Replaces each text by its variants. */
+  #texts(modifier: string, change: (value: TextValue) => GlobPart[][]): void {
     if (this.#kind !== "text") {
-      return this.#refuse(modifier, "cannot be combined with the modifiers before it");
+      return this.#refuse(modifier, NOT_COMBINED);
     }
     this.#values = this.#values.flatMap((value): Value[] => {
       if (value.kind === "text") {
         return change(value).map((parts) => ({ kind: "text", parts, line: value.line }));
       }
-      this.#notes.reject("value-type", value.line, `${name(this.field)}: ${modifier} needs a text`);
+      this.#reject("value-type", value.line, `${modifier} needs a text`);
       return [];
     });
   }
@@ -266,7 +248,7 @@ class Chain {
   }
 
   /** Replaces `%name%` by each of its values; `\%` is a percent sign. */
-  #expand({ parts, line }: Extract<Value, { kind: "text" }>): GlobPart[][] {
+  #expand({ parts, line }: TextValue): GlobPart[][] {
     let texts: GlobPart[][] = [[]];
     const append = (variants: GlobPart[][]) => {
       texts = texts.flatMap((text) => variants.map((variant) => [...text, ...variant]));
@@ -284,12 +266,10 @@ class Chain {
           ? this.context.placeholders[key]
           : undefined;
         if (!values) {
-          this.#notes.reject(
+          this.#reject(
             "placeholder",
             line,
-            `${
-              name(this.field)
-            }: the placeholder %${key}% has no values; give them in a file of placeholders`,
+            `the placeholder %${key}% has no values; give them in a file of placeholders`,
           );
           return [];
         }
@@ -303,34 +283,26 @@ class Chain {
 
   #encode(modifier: string, encode: (text: string) => Uint8Array): void {
     if (this.#kind !== "text") {
-      return this.#refuse(modifier, "cannot be combined with the modifiers before it");
+      return this.#refuse(modifier, NOT_COMBINED);
     }
     this.#values = this.#values.map((value): Value => {
       const text = value.kind === "text" ? literalOf(value.parts) : undefined;
       if (text !== undefined) return { kind: "bytes", bytes: encode(text), line: value.line };
-      this.#notes.reject(
-        "value-encoding",
-        value.line,
-        `${name(this.field)}: ${modifier} needs a text without wildcards`,
-      );
+      this.#reject("value-encoding", value.line, `${modifier} needs a text without wildcards`);
       return value;
     });
   }
 
   #base64(modifier: "base64" | "base64offset"): void {
     if (this.#kind !== "text") {
-      return this.#refuse(modifier, "cannot be combined with the modifiers before it");
+      return this.#refuse(modifier, NOT_COMBINED);
     }
     this.#values = this.#values.flatMap((value): Value[] => {
       const bytes = value.kind === "bytes" ? value.bytes : this.#plainBytes(value, modifier);
       if (!bytes) return [];
       const texts = modifier === "base64" ? [bytes.toBase64()] : base64Offsets(bytes);
       if (texts.some((text) => text === "")) {
-        this.#notes.reject(
-          "value-encoding",
-          value.line,
-          `${name(this.field)}: the value is too short for ${modifier}`,
-        );
+        this.#reject("value-encoding", value.line, `the value is too short for ${modifier}`);
       }
       if (!this.context.take(texts.length - 1)) return [];
       return texts.map((text) => ({ kind: "text", parts: [text], line: value.line }));
@@ -341,16 +313,12 @@ class Chain {
   #plainBytes(value: Value, modifier: string): Uint8Array | undefined {
     const text = value.kind === "text" ? literalOf(value.parts) : undefined;
     if (text !== undefined) return new TextEncoder().encode(text);
-    this.#notes.reject(
-      "value-encoding",
-      value.line,
-      `${name(this.field)}: ${modifier} needs a text without wildcards`,
-    );
+    this.#reject("value-encoding", value.line, `${modifier} needs a text without wildcards`);
   }
 
   #tests(): PlanTest[] {
     if (this.#part && this.#kind !== "number" && this.#kind !== "text") {
-      this.#refuse(this.#part, "is compared with numbers only");
+      this.#refuse(this.#part, "compares with numbers only");
       return [];
     }
     switch (this.#kind) {
@@ -372,7 +340,7 @@ class Chain {
   #textTest(value: Value): PlanTest {
     if (value.kind === "null") return { t: "null" };
     const parts = value.kind === "bytes" ? [bytesText(value.bytes)] : value.parts;
-    // Keywords are anywhere in a text.
+    // A keyword matches anywhere in a text.
     const bounded = this.field === "" && this.#position === "is" ? unbounded(parts, true, true) : parts;
     return textTest(bounded, this.#cased);
   }
@@ -383,7 +351,7 @@ class Chain {
     try {
       compileRegex(re, flags);
     } catch (error) {
-      this.#notes.reject("regex", line, `${name(this.field)}: ${quote(re)}: ${(error as Error).message}`);
+      this.#reject("regex", line, `${quote(re)}: ${(error as Error).message}`);
     }
     return { t: "re", re, flags };
   }
@@ -391,7 +359,7 @@ class Chain {
   #cidrTest({ value, line }: ScalarNode): PlanTest {
     const net = String(value);
     if (!parseCidr(net)) {
-      this.#notes.reject("cidr", line, `${name(this.field)}: ${quote(net)} is no network such as 10.0.0.0/8`);
+      this.#reject("cidr", line, `${quote(net)} is not a network such as 10.0.0.0/8`);
     }
     return { t: "cidr", net };
   }
@@ -399,14 +367,14 @@ class Chain {
   #numberTest({ value, line }: ScalarNode): PlanTest {
     const n = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
     if (typeof n === "number" && Number.isFinite(n)) return { t: "number", op: this.#operator, n };
-    this.#notes.reject("value-type", line, `${name(this.field)}: ${this.#operator} needs a number`);
+    this.#reject("value-type", line, `${this.#operator} needs a number`);
     return { t: "number", op: this.#operator, n: 0 };
   }
 
   #existsTest(): PlanTest[] {
     const [{ value, line }] = this.scalars;
     if (typeof value !== "boolean" || this.scalars.length > 1) {
-      this.#notes.reject("value-type", line, `${name(this.field)}: exists is true or false`);
+      this.#reject("value-type", line, `exists must be true or false`);
     }
     if (value === false) this.#negated = !this.#negated;
     return [{ t: "present" }];
