@@ -1,6 +1,6 @@
 /** The desktop page: signs in, follows the service, and draws (docs/guides/desktop.md). */
 import { render } from "preact";
-import { sessionKey, signIn } from "./api/session.ts";
+import { sessionKey, signIn } from "./api/sign_in.ts";
 import { followLook } from "./app/look.ts";
 import { followAsks } from "./app/notify.tsx";
 import { followAddress } from "./app/route.ts";

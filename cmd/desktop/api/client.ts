@@ -1,7 +1,7 @@
 /** HTTP client of the gateway, with this page's session. A call to an unknown route does not compile. */
 import type { Answer, Body, Method, Params, PathOf, Query, RouteAt } from "../../../lib/client/api/schema.ts";
 import { filled } from "./address.ts";
-import { forgetProof, proveGateway, sessionKey, StrangerError } from "./session.ts";
+import { forgetProof, proveGateway, sessionKey, StrangerError } from "./sign_in.ts";
 
 /** Error of the API: what happened, and what to do next. */
 export class ApiError extends Error {

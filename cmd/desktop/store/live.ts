@@ -8,7 +8,7 @@ import {
   type Task,
   type VmSummary,
 } from "../api/routes.ts";
-import { forgetProof, forgetSession } from "../api/session.ts";
+import { forgetProof, forgetSession } from "../api/sign_in.ts";
 import { text } from "../text/en.ts";
 import { asks, connection, notice, putAsk, putVm, settings, vms } from "./store.ts";
 

@@ -14,7 +14,7 @@ const COMMENT = /^\s*(?:\*|\/\/|\/\*)/;
 const PLACES: Record<string, "itself" | "world" | string> = {
   "cmd/aggregator/main.ts": "itself",
   "cmd/desktop/api/client.ts": "itself",
-  "cmd/desktop/api/session.ts": "itself",
+  "cmd/desktop/api/sign_in.ts": "itself",
   "cmd/gateway/main.ts": "itself",
   "cmd/sbx/admin/bench.ts": "itself",
   "cmd/sbx/e2b/server.ts": "itself",

@@ -1,34 +1,32 @@
-/** Sign-in of this browser, and proof of the gateway (docs/design/contracts/02-http.md §2, "Desktop"). */
+/**
+ * Sign-in of this browser at the gateway, and the proof that later requests reach the same gateway
+ * (docs/design/contracts/02-http.md §2, "Desktop").
+ */
 
 /**
- * Places of the session's key and of the gateway's public key in the storage of this origin.
- * Its host is of one run of the gateway: a program that has the port afterwards may read them,
- * and no other gateway takes them.
+ * The sign-in's key and the gateway's public key in this origin's storage. Each run of the gateway has a host
+ * name of its own. A program that gets its port afterwards may read both, but no other gateway accepts them.
  */
 const KEY = "sbx-key", GATEWAY_KEY = "sbx-gateway-key";
 
-/** The key that goes with the cookie; absent in a browser that is not signed in. */
+/** The key that requests carry beside the cookie; null: this browser is not signed in. */
 export function sessionKey(): string | null {
   return localStorage.getItem(KEY);
 }
 
-/** The public key of the gateway that this browser signed in to. */
-function gatewayKey(): string | null {
-  return localStorage.getItem(GATEWAY_KEY);
-}
-
+/** Signs this browser out. */
 export function forgetSession(): void {
   localStorage.removeItem(KEY);
   localStorage.removeItem(GATEWAY_KEY);
 }
 
 /**
- * Exchanges the code in the address for a session, and removes it from the address and from the history.
+ * Signs in with the one-time code in the address, and removes the code from address and history.
  *
- * @returns the reason why the code was refused; absent without a code, or when it was taken
+ * @returns the gateway's reason for refusing it; absent if it was accepted, or the address has none
  */
 export async function signIn(): Promise<string | undefined> {
-  // An address pasted over an open page changes its fragment alone.
+  // A new address pasted into an open page changes the fragment only, which loads nothing.
   addEventListener("hashchange", () => codeOf(location.hash) && location.reload());
   const code = codeOf(location.hash);
   if (code === undefined) return undefined;
@@ -48,21 +46,21 @@ function codeOf(hash: string): string | undefined {
   return /^#code=(\w+)$/.exec(hash)?.[1];
 }
 
-/** First line of a signed text; the gateway's is in lib/client/gateway/desktop/page.ts. */
+/** First line of the text that the gateway signs; lib/client/gateway/desktop/page.ts has the same. */
 const PROOF = "sbx-desktop-proof-v1";
 /** `bytes` of a challenge. */
 const CHALLENGE_BYTES = 32;
 
-/** Another program, or another run of sbx, answers at this page's address. */
+/** At this page's address is a program other than the gateway that this browser signed in to. */
 export class StrangerError extends Error {}
 
 let proof: Promise<void> | undefined;
 
 /**
- * Proves the gateway, once for all requests until {@linkcode forgetProof}. Nothing secret may be sent before
- * it resolves, and no code be loaded.
+ * Checks that the gateway is the one of the sign-in; once, for all requests until {@linkcode forgetProof}. The
+ * page may send no secret and load no code before this resolves.
  *
- * @throws {StrangerError}
+ * @throws {StrangerError} it is another program
  * @throws {TypeError} nothing answers
  */
 export function proveGateway(): Promise<void> {
@@ -74,13 +72,13 @@ export function proveGateway(): Promise<void> {
   return proof;
 }
 
-/** Called when a connection ends: the next one may lead to another program. */
+/** To be called when a connection ends: the next one may reach another program. */
 export function forgetProof(): void {
   proof = undefined;
 }
 
 async function challengeGateway(): Promise<void> {
-  const spki = gatewayKey();
+  const spki = localStorage.getItem(GATEWAY_KEY);
   if (spki === null) throw new StrangerError("this browser is not signed in");
   const challenge = base64(crypto.getRandomValues(new Uint8Array(CHALLENGE_BYTES)));
   // Without the cookie, which a browser would send to whatever listens.
@@ -107,6 +105,7 @@ async function isSigned(spki: string, challenge: string, response: Response): Pr
   }
 }
 
+// Browsers have Uint8Array.toBase64 since 2025 only.
 function base64(data: Uint8Array): string {
   return btoa(String.fromCharCode(...data));
 }
