@@ -123,7 +123,7 @@ export class Service implements Configuration {
       if (notice.type === "finding") {
         this.#findingNotifier?.take(record.name, notice.payload as unknown as Finding);
       }
-      this.notices.tell(notice);
+      this.notices.publish(notice);
     };
     this.records = new HostRecords({ home, settings, corp, sessions: this.sessions, onNotice });
     this.secrets = new SecretPrograms(home, this.registry);
@@ -187,18 +187,18 @@ export class Service implements Configuration {
           client: "notification",
         }),
       board: openBoard,
-      tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
+      report: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });
     this.#watches.push({ [Symbol.dispose]: this.notices.listen((notice) => notifier.take(notice)) });
     this.#findingNotifier = new FindingNotifier({
       isOn: () => this.settings.resolved.byId.get("app.notifications")?.effective_value === true,
       least: () => alertSeverity(this.settings),
       board: openBoard,
-      tell: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
+      report: (problem) => log.warn(`desktop notifications cannot be shown: ${problem}`),
     });
     this.#watches.push(
       watchCorp(this.corp, async () => {
-        this.#tellCorp();
+        this.#publishCorp();
         await this.refresh.refreshCorp();
         await this.refresh.checkDetections();
         this.findings.reconfigure();
@@ -207,7 +207,7 @@ export class Service implements Configuration {
         this.activeDetections.reload().catch((error) => log.warn("reading the packs:", error));
       }),
       this.settings.watch((ids) => {
-        this.notices.tell({ type: "settings-changed", payload: { ids } });
+        this.notices.publish({ type: "settings-changed", payload: { ids } });
         if (ids.some((id) => id.startsWith("network."))) useHostNetwork(networkOf(this.settings));
         if (ids.some((id) => id.startsWith("ledger."))) this.refresh.refreshLedgers();
         if (ids.some((id) => /^(telemetry|alerts)\./.test(id))) this.findings.reconfigure();
@@ -238,10 +238,10 @@ export class Service implements Configuration {
   }
 
   /** Notifies listeners and the log of the state of corp.toml. */
-  #tellCorp(): void {
+  #publishCorp(): void {
     const { state } = this.corp;
     const summary = corpSummary(this.corp);
-    this.notices.tell({ type: "corp-changed", payload: { status: state.status, summary } });
+    this.notices.publish({ type: "corp-changed", payload: { status: state.status, summary } });
     if ("error" in state) this.#logCorp();
     else log.info(`corp configuration: ${summary}`);
   }

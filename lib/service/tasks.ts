@@ -35,11 +35,11 @@ interface Running {
 export class Tasks {
   readonly #tasks = new Map<string, Running>();
   readonly #home: Pick<Home, "dir">;
-  readonly #notices: Pick<Notices, "tell">;
+  readonly #notices: Pick<Notices, "publish">;
   readonly #command: typeof selfCommand;
 
   /** @param command this program in one of its roles */
-  constructor(home: Pick<Home, "dir">, notices: Pick<Notices, "tell">, command = selfCommand) {
+  constructor(home: Pick<Home, "dir">, notices: Pick<Notices, "publish">, command = selfCommand) {
     [this.#home, this.#notices, this.#command] = [home, notices, command];
   }
 
@@ -94,7 +94,7 @@ export class Tasks {
     };
     this.#tasks.set(id, { task, stop });
     this.#follow(task, child, input);
-    this.#tell(task);
+    this.#publish(task);
     return task;
   }
 
@@ -115,8 +115,8 @@ export class Tasks {
     for (const { stop } of this.#tasks.values()) stop();
   }
 
-  #tell(task: Task): void {
-    this.#notices.tell({ type: "task", payload: { ...task } });
+  #publish(task: Task): void {
+    this.#notices.publish({ type: "task", payload: { ...task } });
   }
 
   async #follow(task: Task, child: Deno.ChildProcess, input: string | undefined): Promise<void> {
@@ -130,7 +130,7 @@ export class Tasks {
         const isError = line.startsWith("{");
         if (isError) return void errors.splice(0, errors.push(line) - ERRORS_MAX);
         note(task, line, stages);
-        this.#tell(task);
+        this.#publish(task);
       }),
     ]);
     task.ended_at = new Date().toISOString();
@@ -141,7 +141,7 @@ export class Tasks {
     }
     const ended = this.list().filter(({ ended_at }) => ended_at !== undefined);
     for (const { id } of ended.slice(KEPT_MAX)) this.#tasks.delete(id);
-    this.#tell(task);
+    this.#publish(task);
   }
 }
 

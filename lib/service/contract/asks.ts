@@ -108,7 +108,7 @@ interface AskNotifierOptions {
   answer(ask: Ask, decision: "allow" | "deny"): Promise<unknown>;
   board(): Promise<Board>;
   /** reports why notifications cannot be shown; once, until the reason changes */
-  tell(problem: string): void;
+  report(problem: string): void;
 }
 
 /** Shows each new ask, counts asks that arrive meanwhile, and removes answered ones. */
@@ -146,7 +146,7 @@ export class AskNotifier {
   /** A desktop that is ending or fails leaves the other ways to answer open. */
   #fail(error: unknown): undefined {
     const problem = plain(error instanceof Error ? error.message : String(error)).slice(0, PROBLEM_SHOWN);
-    if (problem !== this.#problem) this.#options.tell(problem);
+    if (problem !== this.#problem) this.#options.report(problem);
     this.#problem = problem;
   }
 

@@ -16,7 +16,7 @@ interface FindingNotifierOptions {
   least(): Severity;
   board(): Promise<Board>;
   /** reports why notifications cannot be shown; once, until the reason changes */
-  tell(problem: string): void;
+  report(problem: string): void;
 }
 
 /**
@@ -57,7 +57,7 @@ export class FindingNotifier {
 
   #fail(error: unknown): void {
     const problem = plain(error instanceof Error ? error.message : String(error)).slice(0, PROBLEM_SHOWN);
-    if (problem !== this.#problem) this.#options.tell(problem);
+    if (problem !== this.#problem) this.#options.report(problem);
     this.#problem = problem;
   }
 }

@@ -191,7 +191,7 @@ export class VmMaker {
       await states.erase(vm);
       throw error;
     }
-    states.tell(vm);
+    states.publish(vm);
     return vm;
   }
 

@@ -178,7 +178,7 @@ export class Forks {
     if (failed) throw failed.reason;
     for (const vm of vms) {
       vm.busy = undefined;
-      states.tell(vm);
+      states.publish(vm);
     }
   }
 

@@ -67,7 +67,10 @@ export interface SupervisorOptions
   bin: Bin;
 }
 
-/** The life of every VM of one home. Each runs in a process of its own, which outlives this one. */
+/**
+ * Every change of a VM's life, from create to delete, for all VMs of one home. Each VM runs in a process of its
+ * own, which outlives the service.
+ */
 export class Supervisor {
   readonly hypervisor: Hypervisor;
   readonly #settings: SettingsStore;
@@ -79,7 +82,7 @@ export class Supervisor {
   readonly #maker: VmMaker;
   readonly #forks: Forks;
   readonly #companions: Companions;
-  /** of VMs that are being removed */
+  /** of VMs; a new VM waits for them where the limit of running VMs is reached */
   readonly #removals = new Set<Promise<void>>();
 
   constructor(options: SupervisorOptions) {
@@ -104,7 +107,7 @@ export class Supervisor {
     });
   }
 
-  /** Finds the VMs of earlier runs, and follows the ones still running. */
+  /** Finds the VMs of earlier runs of the service, and watches the ones still running. */
   async load(): Promise<void> {
     const { home, sessions } = this.#options;
     await removeLeftSpares(home);
@@ -121,14 +124,14 @@ export class Supervisor {
     vm.record = await finishChange(this.#options.home, vm.paths, vm.record);
   }
 
-  /** Their records stay. A removal that fails is tried again by the next service. */
+  /** Removes the temporary VMs that no command waits for; their records stay. The next start retries failures. */
   async #removeAbandoned(): Promise<void> {
     await Promise.all(
       this.#registry.all().filter(isAbandoned).map(async (vm) => {
         const { name, id } = vm.record;
         log.info(
           `removing "${name}": a temporary VM that ${
-            vm.state.last_error ?? "was left by the service of before"
+            vm.state.last_error ?? "was left by the last run of the service"
           }`,
         );
         await this.delete(vm, { force: true, keeps: false }).catch((error) => log.warn(`${id}:`, error));
@@ -136,12 +139,12 @@ export class Supervisor {
     );
   }
 
-  /** @param all also the VMs of MCP servers, which belong to others */
+  /** @param all also the VMs of MCP servers, which belong to other VMs */
   list(all = false): VmSummary[] {
     return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
   }
 
-  /** As {@linkcode list}, with the folders that they work on. */
+  /** As {@linkcode list}, with the folders that the VMs work on. */
   async listed(all = false): Promise<VmListed[]> {
     return await Promise.all(
       this.list(all).map(async (summary) => ({
@@ -166,12 +169,12 @@ export class Supervisor {
     return this.#registry.get(idOrName);
   }
 
-  /** Memory of the machine that was started ahead, in `MiB`, if there is one. */
+  /** Memory of the machine that is started ahead for the next VM, in `MiB`; `undefined`: there is none. */
   get spareRamMb(): number | undefined {
     return this.#launcher.spareRamMb;
   }
 
-  /** Files that it boots from. */
+  /** Files that this machine boots from. */
   get spareAssets(): string[] {
     return this.#launcher.spareAssets;
   }
@@ -185,19 +188,19 @@ export class Supervisor {
   }
 
   /**
-   * Makes a VM and starts its boot; `vm.booting` settles with the boot. A request or assets that are wrong
-   * are refused before any file of the VM exists.
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. An invalid request or asset is refused
+   * before any file of the VM exists.
    */
   async create(
     request: CreateRequest,
     options: MakeOptions = { scratch: true },
   ): Promise<Vm> {
-    // The VM of the `sbx run` before this one leaves in a moment.
+    // The VM of a `sbx run` that has just ended frees its place in a moment.
     if (!this.#registry.hasRoom(maxRunning(this.#settings))) await Promise.allSettled(this.#removals);
     return await this.#maker.make(request, options);
   }
 
-  /** Boots a VM that has ended, with its profile and the settings as they are now. */
+  /** Boots a stopped VM, with its profile and the settings of now. */
   async start(vm: Vm): Promise<void> {
     this.#require(vm, "start");
     await exclusive(vm, "start", async () => {
@@ -206,7 +209,7 @@ export class Supervisor {
       const boot = await makeBoot(this.#options, vm.record.profile_id, request, named);
       const kept = await keptMachine(vm);
       if (kept.assets) await this.#options.standing.requireMachine(vm.record.name, kept.assets);
-      // Before the VM changes.
+      // Checked before the VM changes.
       if (kept.assets) await acceleratorOf(vm, this.#options, boot.assets);
       const live = await renewLive(this.#options, vm);
       vm.record = { ...vm.record, ...boot.record, ...live, ...kept };
@@ -215,12 +218,12 @@ export class Supervisor {
       // Other VMs may have started meanwhile; nothing is awaited from here to the new state.
       this.#admission.require(vm.record.ram_mb);
       await this.#launcher.launch(vm, boot.assets);
-      this.#compare(vm);
-      this.#states.tell(vm);
+      this.#compareImages(vm);
+      this.#states.publish(vm);
     });
   }
 
-  /** Stops a VM; a temporary one is removed, and kept for a day. */
+  /** Stops a VM; a temporary one goes to the bin for a day. */
   async stop(vm: Vm): Promise<void> {
     this.#require(vm, "stop");
     await exclusive(vm, "stop", () => this.#end(vm, false));
@@ -228,18 +231,18 @@ export class Supervisor {
   }
 
   /**
-   * Lifts what holds a VM back after a finding.
+   * Lifts the response to a finding, such as a pause or a cut network.
    *
-   * @param still lifts it where the VM has no process
+   * @param liftStopped does it in the record of a VM without a process
    * @throws {SbxError} `response.none`, `response.corp`
    */
-  async lift(vm: Vm, by: AnsweredBy, still: () => Promise<void>): Promise<void> {
+  async lift(vm: Vm, by: AnsweredBy, liftStopped: () => Promise<void>): Promise<void> {
     if (isAlive(vm.state)) {
       const lift = async () => this.#states.update(vm, (await vm.process.call({ t: "Lift", by })).info);
       return await exclusive(vm, "lift", lift);
     }
-    // It refuses a VM that is busy itself.
-    await still();
+    // It checks for itself that the VM is not busy.
+    await liftStopped();
     const { response: _, ...state } = vm.state;
     await writeState(vm.paths, state);
     this.#states.update(vm, state);
@@ -265,7 +268,7 @@ export class Supervisor {
   /**
    * Writes a VM's memory to disk and ends its machine; {@linkcode start} resumes it.
    *
-   * @param idleMs only if it has been unused for that long: then it resumes automatically
+   * @param idleMs suspends it only if it has been unused for that long; its next use then resumes it
    */
   async suspend(vm: Vm, idleMs?: number): Promise<void> {
     this.#require(vm, "suspend");
@@ -281,7 +284,7 @@ export class Supervisor {
     });
   }
 
-  /** Makes copies of a VM, as {@linkcode Forks.fork} says. */
+  /** Copies a VM; see {@linkcode Forks.fork}. */
   async fork(vm: Vm, request: ForkRequest, options?: Pick<MakeOptions, "client" | "asked">): Promise<Forked> {
     return await this.#forks.fork(vm, request, options);
   }
@@ -293,25 +296,24 @@ export class Supervisor {
     const record = { ...vm.record, persistent: true, name: name ?? vm.record.name };
     await writeRecord(vm.paths, record);
     vm.record = record;
-    this.#states.tell(vm);
+    this.#states.publish(vm);
   }
 
   /**
-   * Gives a VM that has ended another size or image, and any VM other keys. Processors and memory are from
-   * its next start on the ones asked for, unless corp has locked others meanwhile.
+   * Changes the size or the image of a stopped VM, and the credentials of any VM. Its next start uses the new
+   * processors and memory, unless corp has locked other values by then.
    *
-   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, as {@linkcode withImage}, as
-   * {@linkcode changeCredentials}, and as
-   * {@linkcode makeBoot} for that size and image
+   * @throws {SbxError} `settings.corp_locked`, `disk.shrinks`, `disk.full`, and the errors of
+   * {@linkcode withImage}, {@linkcode changeCredentials} and {@linkcode makeBoot}
    */
   async set(vm: Vm, { credentials, ...change }: SetRequest): Promise<void> {
     const isSized = Object.values(change).some((value) => value !== undefined);
-    // Keys change while it lives too, except in its boot.
+    // Credentials change in a running VM too, but not in its boot.
     if (isSized || vm.record.parent || vm.damaged || vm.state.state === "Booting") this.#require(vm, "set");
     await exclusive(vm, "set", async () => {
       if (isSized) await this.#resize(vm, change);
       if (credentials) await changeCredentials(this.#options.home, vm, credentials);
-      this.#states.tell(vm);
+      this.#states.publish(vm);
     });
   }
 
@@ -321,7 +323,7 @@ export class Supervisor {
     const { home } = this.#options;
     const asked = { ...await readRequest(vm.paths, vm.record), ...machine };
     const isOther = image !== undefined || undo_image === true;
-    // No removal takes the image meanwhile.
+    // No image is removed meanwhile.
     await keepingEnvironments(home, async () => {
       const request = isOther ? await withImage(home, vm, asked, { image, undo_image }) : asked;
       const { record: { cpus, ram_mb } } = await makeBoot(this.#options, vm.record.profile_id, request);
@@ -334,8 +336,8 @@ export class Supervisor {
     });
   }
 
-  /** Compares the changes of a VM with its new image, once it runs. */
-  #compare(vm: Vm): void {
+  /** After an image change: compares the VM's own changes with the new image's, once it runs. */
+  #compareImages(vm: Vm): void {
     if (vm.record.assets.before === undefined) return;
     this.imageConflicts(vm).catch((error) =>
       log.info(`${vm.record.name}: ${asSbxError(error, "comparing its image").message}`)
@@ -344,7 +346,7 @@ export class Supervisor {
 
   /**
    * Files that both a VM and its new image have changed.
-   * @throws {SbxError} as {@linkcode imageConflicts}; its boot failed
+   * @throws {SbxError} the errors of {@linkcode imageConflicts}, and of its boot
    */
   async imageConflicts(vm: Vm): Promise<ImageConflicts> {
     if (vm.state.state === "Booting") await vm.booting;
@@ -352,24 +354,24 @@ export class Supervisor {
   }
 
   /**
-   * Deletes a VM; its files are kept for a day where the disk has room, a suspended one with its memory.
+   * Deletes a VM. Its files, and its memory if it is suspended, stay in the bin for a day where the disk has room.
    *
-   * @param options.force also with work that was not pulled
-   * @param options.keeps false: it is removed at once
+   * @param options.force also deletes work that was not pulled
+   * @param options.keeps false: nothing goes to the bin
    * @throws {SbxError} `vm.unlanded`; `vm.not_found`: another request was first
    */
   async delete(vm: Vm, { force, keeps = true }: { force: boolean; keeps?: boolean }): Promise<void> {
-    // The guest decides how long this takes: another request may delete it by force meanwhile.
+    // This takes as long as the guest likes, so another request may delete the VM by force meanwhile.
     if (!force) await requireLanded(vm);
     const removal = exclusive(vm, "delete", async () => {
-      // Another request was first; a restored VM is another object here.
+      // Compared by identity: a deleted and restored VM is a new object.
       if (!this.#registry.all().includes(vm)) {
         throw new SbxError("vm.not_found", `"${vm.record.name}" is deleted already`, {
           hint: "sbx list shows the VMs",
         });
       }
       const isKept = keeps && await this.#options.bin.takes(vm);
-      // A VM that is kept writes its data out first.
+      // A VM that goes to the bin is stopped properly, so that it writes its data out.
       if (isAlive(vm.state)) await this.#end(vm, !isKept);
       await this.#states.erase(vm, isKept);
     });
@@ -378,9 +380,10 @@ export class Supervisor {
   }
 
   /**
-   * Removes the VMs that were left behind; with `all`, VMs without unpulled work, or with `force` all VMs.
+   * Deletes the VMs that were left behind, or with `all` every VM. VMs with work that was not pulled are kept,
+   * unless `force` is set.
    *
-   * @returns names of the removed VMs, and of the VMs kept for their work
+   * @returns the names of deleted and kept VMs
    */
   async purge({ all = false, force = false }: PurgeRequest): Promise<PurgeResult> {
     const vms = this.#registry.all().filter((vm) => !vm.record.parent && (all || isLeftBehind(vm)));
@@ -400,9 +403,9 @@ export class Supervisor {
   }
 
   /**
-   * Brings a deleted VM back, as it was.
+   * Restores a deleted VM from the bin.
    *
-   * @param name of it from now on
+   * @param name new name of the VM
    * @throws {SbxError} `vm.not_found`, `vm.name_taken`
    */
   async restore(idOrName: string, name?: string): Promise<Vm> {
@@ -427,17 +430,17 @@ export class Supervisor {
     }
     this.#registry.add(vm);
     sessions.put(vm.record, new Date().toISOString());
-    this.#states.tell(vm);
+    this.#states.publish(vm);
     return vm;
   }
 
-  /** Waits until a new VM is ready. @throws {SbxError} the failure of its boot */
+  /** Waits until a new VM is ready. @throws {SbxError} its boot failed */
   async booted(vm: Vm): Promise<void> {
     await vm.booting;
   }
 
   /**
-   * Waits for a boot that is under way, and brings back a VM that was suspended because it was idle.
+   * Waits for a boot that is under way, and resumes a VM that was suspended while idle.
    *
    * @throws {SbxError} `vm.wrong_state` when the VM cannot run programs afterwards
    */
@@ -449,7 +452,7 @@ export class Supervisor {
     this.#require(vm, "exec");
   }
 
-  /** Works in a VM that is {@linkcode ready}; again, where it was suspended before the work began. */
+  /** Does work in a {@linkcode ready} VM; once more if it was suspended just before the work began. */
   async inGuest<T>(vm: Vm, asker: Asker, work: () => Promise<T>): Promise<T> {
     await this.ready(vm, asker);
     try {
@@ -462,16 +465,16 @@ export class Supervisor {
   }
 
   #wake(vm: Vm, why?: string): Promise<void> {
-    vm.waking ??= { why, done: this.#goOn(vm).finally(() => vm.waking = undefined) };
+    vm.waking ??= { why, done: this.#startAndBoot(vm).finally(() => vm.waking = undefined) };
     return vm.waking.done;
   }
 
-  async #goOn(vm: Vm): Promise<void> {
+  async #startAndBoot(vm: Vm): Promise<void> {
     await this.start(vm);
     await vm.booting;
   }
 
-  /** Ends the preparations for new VMs; existing VMs keep running. */
+  /** Ends the machine that is started ahead; VMs keep running. */
   async close(): Promise<void> {
     await this.#launcher.close();
   }

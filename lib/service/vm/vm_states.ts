@@ -19,7 +19,7 @@ export interface VmStatesOptions {
   onState(vm: Vm): void;
 }
 
-/** The states of VMs in the service's memory: every change of one goes through here, and is reported. */
+/** The states of VMs in the service's memory: the one place that changes and publishes them. */
 export class VmStates {
   readonly #options: VmStatesOptions;
 
@@ -27,20 +27,21 @@ export class VmStates {
     this.#options = options;
   }
 
-  /** A VM's process reported a state, or has ended. */
+  /** Takes the state that a VM's process reported, or has left at its end. */
   update(vm: Vm, state: MachineInfo): void {
     const isNew = vm.state.state !== state.state;
     const isHeld = JSON.stringify(vm.state.response) !== JSON.stringify(state.response);
     vm.state = state;
     this.#options.onState(vm);
-    if (isNew || isHeld) this.tell(vm);
+    if (isNew || isHeld) this.publish(vm);
     if (!isNew) return;
     this.#options.sessions.put(vm.record, isAlive(state) ? undefined : new Date().toISOString());
   }
 
-  tell(vm: Vm): void {
+  /** Publishes a VM's summary. */
+  publish(vm: Vm): void {
     const { notices, features } = this.#options;
-    notices.tell({ type: "vm-state-changed", payload: summaryOf(vm, features) });
+    notices.publish({ type: "vm-state-changed", payload: summaryOf(vm, features) });
   }
 
   /** Removes a VM without a process; its ledger stays. @param keeps its files go to the bin for a day */
@@ -51,14 +52,14 @@ export class VmStates {
     this.#options.registry.remove(vm);
     this.#options.sessions.put(vm.record, new Date().toISOString());
     const { id, name } = vm.record;
-    this.#options.notices.tell({ type: "vm-deleted", payload: { id, name } });
+    this.#options.notices.publish({ type: "vm-deleted", payload: { id, name } });
   }
 }
 
 /**
- * Works on the life of a VM; a second work at the same time is refused.
+ * Changes the life of a VM; a second change at the same time is refused.
  *
- * @param action for the message of that refusal
+ * @param action names this change in that refusal
  * @throws {SbxError} `vm.busy`
  */
 export async function exclusive<T>(vm: Vm, action: string, work: () => Promise<T>): Promise<T> {
@@ -73,7 +74,7 @@ export async function exclusive<T>(vm: Vm, action: string, work: () => Promise<T
   }
 }
 
-/** @throws {SbxError} `vm.busy`: a work on its life is under way */
+/** @throws {SbxError} `vm.busy`: a change of its life is under way */
 export function requireIdle({ busy, record }: Vm): void {
   if (!busy) return;
   throw new SbxError("vm.busy", `"${record.name}" is busy with ${busy}`, { hint: "try again in a moment" });

@@ -81,7 +81,7 @@ Deno.test("a wait for events ends with the first one, with its time, and with it
   const gone = new AbortController();
   const waiting = waitForEvents(notices, read, 60_000, gone.signal);
   events.push({ id: "e" });
-  notices.tell({ type: "security-event", payload: {} } as never);
+  notices.publish({ type: "security-event", payload: {} } as never);
   assertEquals((await waiting).events.length, 1);
   const empty = () => Promise.resolve({ events: [] });
   assertEquals(await waitForEvents(notices, empty, 1, gone.signal), { events: [] });
@@ -95,7 +95,7 @@ Deno.test("a guest that makes events without end has a wait read at a bounded ra
   let reads = 0;
   const read = () => {
     reads++;
-    notices.tell({ type: "security-event", payload: {} } as never);
+    notices.publish({ type: "security-event", payload: {} } as never);
     return Promise.resolve({ events: [] });
   };
   const ms = 4 * READ_APART_MS;

@@ -23,31 +23,31 @@ Deno.test("contacts that went ahead are kept by profile, over restarts and a bro
   const hostsOf = async (profile: string) =>
     [...parseContacts(await Deno.readTextFile(contactsPath(dir, profile)))["http.request.host"].keys()]
       .sort();
-  const run = async (tell: (notices: Notices) => void) => {
+  const run = async (publish: (notices: Notices) => void) => {
     const notices = new Notices();
     const contacts = new Contacts({ home: { dir }, notices });
-    tell(notices);
+    publish(notices);
     await contacts.close();
   };
   try {
     await run((notices) => {
-      notices.tell(request("allowed.example", "allow").notice);
-      notices.tell(request("observed.example", undefined).notice);
-      notices.tell(request("blocked.example", "block").notice);
-      notices.tell(request("other.example", "allow", "other").notice);
+      notices.publish(request("allowed.example", "allow").notice);
+      notices.publish(request("observed.example", undefined).notice);
+      notices.publish(request("blocked.example", "block").notice);
+      notices.publish(request("other.example", "allow", "other").notice);
       const [yes, no] = [request("asked.example", "ask"), request("denied.example", "ask")];
-      for (const { notice } of [yes, no]) notices.tell(notice);
-      notices.tell(answer(yes.event_id, "pending"));
-      notices.tell(answer(yes.event_id, "allowed"));
-      notices.tell(answer(no.event_id, "denied"));
+      for (const { notice } of [yes, no]) notices.publish(notice);
+      notices.publish(answer(yes.event_id, "pending"));
+      notices.publish(answer(yes.event_id, "allowed"));
+      notices.publish(answer(no.event_id, "denied"));
     });
     const first = ["allowed.example", "asked.example", "observed.example"];
     assertEquals(await hostsOf("code"), first);
     assertEquals(await hostsOf("other"), ["other.example"]);
-    await run((notices) => notices.tell(request("later.example", "allow").notice));
+    await run((notices) => notices.publish(request("later.example", "allow").notice));
     assertEquals(await hostsOf("code"), [...first, "later.example"].sort());
     await Deno.writeTextFile(contactsPath(dir, "code"), "{");
-    await run((notices) => notices.tell(request("again.example", "allow").notice));
+    await run((notices) => notices.publish(request("again.example", "allow").notice));
     assertEquals(await hostsOf("code"), ["again.example"]);
   } finally {
     await Deno.remove(dir, { recursive: true });

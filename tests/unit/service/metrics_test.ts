@@ -60,23 +60,23 @@ Deno.test("events, denials, asks, findings and boots are counted", () =>
   withMetrics(async (metrics, notices, registry, dir) => {
     const id = crypto.randomUUID();
     registry.add(vmOf(id, dir, { started: { by: "template" }, boot_stages: [{ name: "ready", ms: 400 }] }));
-    const tell = (type: string, payload: unknown) => notices.tell({ type, payload } as Notice);
-    tell("vm-state-changed", { id, status: "Booting" });
-    tell("vm-state-changed", { id, status: "Running" });
-    tell("vm-state-changed", { id, status: "Paused" });
-    tell("vm-state-changed", { id, status: "Running" });
+    const publish = (type: string, payload: unknown) => notices.publish({ type, payload } as Notice);
+    publish("vm-state-changed", { id, status: "Booting" });
+    publish("vm-state-changed", { id, status: "Running" });
+    publish("vm-state-changed", { id, status: "Paused" });
+    publish("vm-state-changed", { id, status: "Running" });
     const event = requestEvent("http.request", { host: 'evil"} 1\n' });
     event.common.session_id = id;
-    tell("security-event", { event, decision: { decision: "allow" }, decided_ms: 0.3 });
-    tell("security-event", { event, decision: { decision: "block" } });
-    tell("security-event", { event });
-    tell("security-event", { event, decision: { decision: 'new"thing' } });
+    publish("security-event", { event, decision: { decision: "allow" }, decided_ms: 0.3 });
+    publish("security-event", { event, decision: { decision: "block" } });
+    publish("security-event", { event });
+    publish("security-event", { event, decision: { decision: 'new"thing' } });
     const ask = { ask_id: "a", session_id: id };
-    tell("ask", { ...ask, status: "pending" });
+    publish("ask", { ...ask, status: "pending" });
     const waiting = await metrics.render();
     assertEquals(value(waiting, "sbx_asks_waiting"), 1);
-    tell("ask", { ...ask, status: "denied" });
-    tell("finding", { severity: "high", title: "x" });
+    publish("ask", { ...ask, status: "denied" });
+    publish("finding", { severity: "high", title: "x" });
     metrics.request("GET", "/vms/{id}/info", 200, 0.02);
     metrics.request("EVIL", "/secret/path", 404, 0.02);
     const text = await metrics.render();
@@ -117,7 +117,7 @@ Deno.test("events that are not in the ledger's file yet are its lag; of a VM tha
     await writeEvents(vm.paths.ledger, 3);
     const event = requestEvent("http.request");
     event.common = { ...event.common, session_id: id, sequence: 5 };
-    notices.tell({ type: "security-event", payload: { event } } as unknown as Notice);
+    notices.publish({ type: "security-event", payload: { event } } as unknown as Notice);
     assertEquals(value(await metrics.render(), "sbx_ledger_lag_events"), 2);
     registry.remove(vm);
     assertEquals(value(await metrics.render(), "sbx_ledger_lag_events"), 0);
@@ -130,7 +130,7 @@ Deno.test("docs/guides/metrics.md names every metric with its type and labels, a
       `${name} ${type}`
     );
     registry.add(vmOf(crypto.randomUUID(), dir, {}));
-    notices.tell({ type: "settings-changed", payload: { ids: [] } });
+    notices.publish({ type: "settings-changed", payload: { ids: [] } });
     const families = parseExposition(await metrics.render()).values();
     assertEquals([...families].map(({ name, type }) => `${name} ${type}`).sort(), documented.sort());
     // The metrics of all users keep every series, by types that names alone decide.

@@ -8,7 +8,7 @@ import { eventually } from "../../helper/sbx.ts";
 
 /** Tasks whose command is a script. */
 function tasksOf(dir: string, script: string): Tasks {
-  return new Tasks({ dir }, { tell: () => {} }, (role, args = []) => ({
+  return new Tasks({ dir }, { publish: () => {} }, (role, args = []) => ({
     cmd: "/bin/sh",
     args: ["-c", script, role, ...args],
   }));

@@ -206,7 +206,7 @@ Deno.test("findings of the severity are shown on the desktop, a flood once, and 
     isOn: () => true,
     least: () => "high",
     board: () => Promise.resolve({ show: (texts) => Promise.resolve(void shown.push(texts)) }),
-    tell: () => {},
+    report: () => {},
   });
   notifier.take("dev", finding({ severity: "medium" }));
   for (let at = 0; at < 20; at++) notifier.take("dev", finding({ title: "<b>x</b>" }));
