@@ -1,15 +1,23 @@
-/** Program of the guest that compares a VM's own changes with those between two images of it. */
+/** Guest program that compares the VM's own changes with the changes from its old image to its new one. */
 import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import { CONFLICTS_MAX } from "../../release/environment/mod.ts";
 
 /**
- * Prints a line `KIND PATH` for each path that both the VM and the new image have changed, and `total N` at
- * the end. Bytes of a path other than letters, digits and some signs are %XX. Init's root has the image of
- * before, the new one, and the disk's layer of changes (lib/publish/image/init.ts); no link in them is
- * followed. Compared are type, owner, mode and content.
+ * The program, in Perl: it prints a line `KIND PATH` for each path that both the VM and the new image have
+ * changed, and `total N` at the end. Bytes of a path other than letters, digits and some signs are %XX.
  *
- * Kinds: `changed` by both; `added` by both; `removed` by the image, and kept by the VM; `deleted` by the VM,
- * and changed by the image; `replaced`: a folder that the VM replaced, and the image has changed.
+ * It reads three trees in init's root (lib/publish/image/init.ts), and follows no link in them: `before`, the
+ * old image; `lower`, the new one; `upper`, the VM's changes as overlayfs keeps them: a character device 0/0 is
+ * a deletion, and a folder with `trusted.overlay.opaque` replaces the image's. It compares type, owner, mode
+ * and content.
+ *
+ * | kind | VM | new image |
+ * |---|---|---|
+ * | `changed` | changed it | changed it |
+ * | `added` | added it | added it, with other content |
+ * | `removed` | changed it | removed it |
+ * | `deleted` | deleted it | changed it |
+ * | `replaced` | replaced the folder | changed the folder |
  */
 export const CONFLICTS = `#!${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl
 use strict;
