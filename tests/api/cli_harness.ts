@@ -32,16 +32,20 @@ export class Place implements AsyncDisposable {
     return place;
   }
 
+  /** Variables of a CLI of this home. */
+  get env(): Record<string, string> {
+    return {
+      SBX_HOME: this.dir,
+      SBX_RUN_DIR: this.home.runDir,
+      SBX_GATEWAY_PORT: "0",
+      NO_COLOR: "1",
+    };
+  }
+
   async sbx(args: string[], { stdin, env = {} }: { stdin?: string; env?: Record<string, string> } = {}) {
     const child = limitChild(new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--quiet", main, ...args],
-      env: {
-        SBX_HOME: this.dir,
-        SBX_RUN_DIR: this.home.runDir,
-        SBX_GATEWAY_PORT: "0",
-        NO_COLOR: "1",
-        ...env,
-      },
+      env: { ...this.env, ...env },
       stdin: stdin === undefined ? "null" : "piped",
       stdout: "piped",
       stderr: "piped",

@@ -1,11 +1,9 @@
 /** Every option of every command with values that no person means: a sentence, an exit code, and no stack. */
 import { assert, assertEquals } from "@std/assert";
-import { join } from "node:path";
 import { allGroups } from "../../cmd/admin/main.ts";
 import { allCommands } from "../../cmd/sbx/commands.ts";
 import { type Command, type CommandGroup, isGroup } from "../../lib/base/args/mod.ts";
-import { runChild } from "../helper/child.ts";
-import { fromRoot } from "../helper/repo.ts";
+import { runCalls } from "../helper/cli_calls.ts";
 
 /** Longest argument that Linux passes is 128 KiB. */
 const LONG = "x".repeat(100_000);
@@ -48,47 +46,27 @@ function* calls(program: string, entries: (Command | CommandGroup)[]): Generator
 }
 
 Deno.test("bad values of options and words end with a sentence, and without a stack", async () => {
-  const dir = await Deno.makeTempDir();
-  try {
-    const all = [...calls("sbx", await allCommands()), ...calls("sbx-admin", await allGroups())];
-    assert(all.length > 500, `${all.length} calls`);
-    await Deno.writeTextFile(join(dir, "calls.json"), JSON.stringify(all.map(({ call }) => call)));
-    const args = ["run", "-A", "--no-check", "--quiet", "--config", fromRoot("deno.json")];
-    const ran = await runChild(Deno.execPath(), {
-      args: [...args, fromRoot("tests/helper/cli_calls.ts"), join(dir, "calls.json")],
-      cwd: dir,
-      clearEnv: true,
-      // No home can be made there, so that no call starts a service.
-      env: {
-        HOME: dir,
-        SBX_HOME: "/dev/null/home",
-        PATH: "",
-        DENO_DIR: fromRoot(".deno/cache"),
-        NO_COLOR: "1",
-      },
-    }, 600_000);
-    const results = new TextDecoder().decode(ran.stdout).trim().split("\n").map((line) => JSON.parse(line));
-    assertEquals(results.length, all.length, new TextDecoder().decode(ran.stderr));
-    const wrong = all.flatMap(({ call, bad, expected }, at) => {
-      const { code, stderr } = results[at] as { code: number; stderr: string };
-      const faults = [
-        // Names of files may have control characters.
-        code === 0 && !bad.endsWith("characters") && "accepted",
-        code < 0 && "no exit code",
-        expected !== undefined && code !== expected && `exit code ${code}, not ${expected}`,
-        /^\s+at .*:\d+:\d+/m.test(stderr) && "a stack",
-        stderr.trim() === "" && "no sentence",
-        // deno-lint-ignore no-control-regex
-        /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]/.test(stderr) && "control characters",
-        stderr.length > ERROR_MAX && `${stderr.length} characters`,
-      ].filter((fault) => fault);
-      const [program, ...words] = call.slice(0, 3);
-      return faults.map((fault) =>
-        `${program} ${words.join(" ").slice(0, 30)} ${bad}: ${fault}: ${stderr.slice(0, 200)}`
-      );
-    });
-    assertEquals(wrong, []);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
+  const all = [...calls("sbx", await allCommands()), ...calls("sbx-admin", await allGroups())];
+  assert(all.length > 500, `${all.length} calls`);
+  // No home can be made there, so that no call starts a service.
+  const results = await runCalls(all.map(({ call }) => call), { SBX_HOME: "/dev/null/home", PATH: "" });
+  const wrong = all.flatMap(({ call, bad, expected }, at) => {
+    const { code, stderr } = results[at];
+    const faults = [
+      // Names of files may have control characters.
+      code === 0 && !bad.endsWith("characters") && "accepted",
+      code < 0 && "no exit code",
+      expected !== undefined && code !== expected && `exit code ${code}, not ${expected}`,
+      /^\s+at .*:\d+:\d+/m.test(stderr) && "a stack",
+      stderr.trim() === "" && "no sentence",
+      // deno-lint-ignore no-control-regex
+      /[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]/.test(stderr) && "control characters",
+      stderr.length > ERROR_MAX && `${stderr.length} characters`,
+    ].filter((fault) => fault);
+    const [program, ...words] = call.slice(0, 3);
+    return faults.map((fault) =>
+      `${program} ${words.join(" ").slice(0, 30)} ${bad}: ${fault}: ${stderr.slice(0, 200)}`
+    );
+  });
+  assertEquals(wrong, []);
 });

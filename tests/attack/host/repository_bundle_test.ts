@@ -1,17 +1,21 @@
 /** Bundles and packs that lie about what they hold, or hold more than a host can take. */
 import { assert, assertEquals, assertRejects } from "@std/assert";
 import { basename } from "node:path";
-import { deflateSync } from "node:zlib";
+import { createHash } from "node:crypto";
+import { constants, deflateRawSync, deflateSync } from "node:zlib";
+import { joinBytes } from "../../../lib/base/bytes/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import {
   BUNDLE_MAX,
   FILES_MAX,
+  OBJECT_MAX,
   OBJECTS_MAX,
   type StateLimits,
   TURN_LIMITS,
 } from "../../../lib/repo/limit.ts";
 import { History } from "../../../lib/repo/mod.ts";
 import { bytesOf, Forge, HostileGuest, type RawEntry, take, takeFrom } from "../../helper/hostile_guest.ts";
+import { runChild } from "../../helper/child.ts";
 import { git, sh, World } from "../../helper/repository.ts";
 
 const encoder = new TextEncoder();
@@ -19,7 +23,7 @@ const text = (line: string) => encoder.encode(line);
 
 /** A bundle's head with its pack. */
 function bundle(head: string, pack: Uint8Array = new Uint8Array()): Uint8Array {
-  return new Uint8Array([...text(head), ...pack]);
+  return joinBytes([text(head), pack]);
 }
 
 /** Header of a pack, and of one object of a type and size. */
@@ -28,7 +32,21 @@ function pack(objects: number, ...rest: Uint8Array[]): Uint8Array {
   header.set(text("PACK"));
   new DataView(header.buffer).setUint32(4, 2);
   new DataView(header.buffer).setUint32(8, objects);
-  return new Uint8Array([...header, ...rest.flatMap((part) => [...part])]);
+  return joinBytes([header, ...rest]);
+}
+
+/** A zlib stream of zeros: blocks of a mebibyte that refer to nothing before them, over and over. */
+function deflatedZeros(count: number): Uint8Array {
+  const MIB = 1 << 20;
+  const block = deflateRawSync(new Uint8Array(MIB), { finishFlush: constants.Z_FULL_FLUSH });
+  const adler = new Uint8Array(4);
+  new DataView(adler.buffer).setUint32(0, (count % 65_521) * 0x1_0000 + 1);
+  return joinBytes([
+    Uint8Array.of(0x78, 0x01),
+    ...Array.from({ length: Math.floor(count / MIB) }, () => block),
+    deflateRawSync(new Uint8Array(count % MIB)),
+    adler,
+  ]);
 }
 
 function objectHead(type: number, size: bigint): Uint8Array {
@@ -188,23 +206,31 @@ Deno.test("a tree of more files than a host takes, a bomb of trees and folders a
   assertEquals(await take(world, await forge.commit(deep)), "repo.too_large");
 });
 
+/** Id of a blob of OBJECT_MAX + 1 zeros, which takes git 5 s to compute. */
+const HUGE_ZEROS = "ffb5085bb8f3377c53772d72d1c581bb19b20a0d";
+
 Deno.test("a file that inflates to more than its limit is refused", async () => {
   await using world = await World.ofRepository();
   const forge = Forge.of(world);
-  await Deno.writeFile(`${world.dir}/zeros`, new Uint8Array());
-  await Deno.truncate(`${world.dir}/zeros`, 2 ** 31 + 1);
-  const huge = await git(
-    world.inside,
-    "-c",
-    "core.bigFileThreshold=1m",
-    "-c",
-    "core.compression=1",
-    "hash-object",
-    "-w",
-    `${world.dir}/zeros`,
+  const tree = await forge.tree([["100644", "huge", HUGE_ZEROS]]);
+  const tip = await forge.commit(tree);
+  const raw = async (type: string, id: string) =>
+    (await runChild("git", { args: ["cat-file", type, id], cwd: world.inside })).stdout;
+  const [treeBytes, commitBytes] = [await raw("tree", tree), await raw("commit", tip)];
+  const body = pack(
+    3,
+    objectHead(3, BigInt(OBJECT_MAX + 1)),
+    deflatedZeros(OBJECT_MAX + 1),
+    objectHead(2, BigInt(treeBytes.length)),
+    deflateSync(treeBytes),
+    objectHead(1, BigInt(commitBytes.length)),
+    deflateSync(commitBytes),
   );
-  const tip = await forge.commit(await forge.tree([["100644", "huge", huge]]));
-  assertEquals(await take(world, tip), "repo.too_large");
+  const packed = joinBytes([body, createHash("sha1").update(body).digest()]);
+  assertEquals(
+    await take(world, tip, bundle(`# v2 git bundle\n${tip} refs/sbx/out\n\n`, packed)),
+    "repo.too_large",
+  );
 });
 
 Deno.test("a state for undo that inflates beyond its limit leaves nothing, however small it comes", async () => {

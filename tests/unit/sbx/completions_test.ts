@@ -5,19 +5,17 @@ import { allCommands } from "../../../cmd/sbx/commands.ts";
 import { isGroup } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { runChild } from "../../helper/child.ts";
-import { fromRoot } from "../../helper/repo.ts";
+import { runCalls } from "../../helper/cli_calls.ts";
 import { parse, runSbx } from "../../helper/sbx_command.ts";
 
-/** Candidates of the last word, without a service. */
-async function words(...typed: string[]): Promise<string[]> {
+/** Candidates for the last word of each line, without a service. */
+async function candidatesOf(lines: string[][]): Promise<string[][]> {
   const home = await Deno.makeTempDir();
   try {
-    const { stdout } = await new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--quiet", fromRoot("main.ts"), "completions", "words", "--", ...typed],
-      env: { SBX_HOME: home },
-    }).output();
-    return new TextDecoder().decode(stdout).split("\n").filter(Boolean).map((line) =>
-      line.replace(/(?<=.)\t.*/, "")
+    const calls = lines.map((typed) => ["sbx", "completions", "words", "--", ...typed]);
+    const results = await runCalls(calls, { SBX_HOME: home, PATH: Deno.env.get("PATH") ?? "" });
+    return results.map(({ stdout }) =>
+      stdout.split("\n").filter(Boolean).map((line) => line.replace(/(?<=.)\t.*/, ""))
     );
   } finally {
     await Deno.remove(home, { recursive: true });
@@ -25,33 +23,33 @@ async function words(...typed: string[]): Promise<string[]> {
 }
 
 Deno.test("completions: commands, options, their values and words, in the order of help", async () => {
-  for (
-    const [typed, expected] of [
-      [["st"], ["status", "start", "stop"]],
-      [["run", "--ti"], ["--timeout"]],
-      [["run", "--arch", ""], ["arm64", "x86_64"]],
-      [["completions", "z"], ["zsh"]],
-      [["settings", "ex"], ["explain"]],
-      [["mcp", "call", "--p"], ["--profile"]],
-      [["help", "pu"], ["purge", "push", "pull"]],
-      [["agent", "c"], ["claude", "cline", "cn", "codex", "copilot"]],
-      [["agent", "run", "--prompt", "c"], []],
-      [["agent", "claude", "--det"], ["--detach"]],
-      [["rm", "--js"], ["--json"]],
-      [["exec", "demo", "--", "v"], ["\tfiles"]],
-      [["run", "--cwd", "/"], []],
-      [["hunt", "--over", ""], []],
-      [["hunt", "x"], ["\tfiles"]],
-      [["agent", "claude", ""], ["\tfolders"]],
-      [["events", "demo", "--family", "h"], ["http"]],
-      [["settings", "set", "app.notifications", ""], ["true", "false"]],
-      [["settings", "set", "ledger.on_full", ""], ["pause", "block"]],
-      [["login", "g"], ["gemini"]],
-      [["--host", ""], []],
-      [["exec", ""], []],
-      [["nothing", ""], []],
-    ]
-  ) assertEquals(await words(...typed), expected, typed.join(" "));
+  const cases: [string[], string[]][] = [
+    [["st"], ["status", "start", "stop"]],
+    [["run", "--ti"], ["--timeout"]],
+    [["run", "--arch", ""], ["arm64", "x86_64"]],
+    [["completions", "z"], ["zsh"]],
+    [["settings", "ex"], ["explain"]],
+    [["mcp", "call", "--p"], ["--profile"]],
+    [["help", "pu"], ["purge", "push", "pull"]],
+    [["agent", "c"], ["claude", "cline", "cn", "codex", "copilot"]],
+    [["agent", "run", "--prompt", "c"], []],
+    [["agent", "claude", "--det"], ["--detach"]],
+    [["rm", "--js"], ["--json"]],
+    [["exec", "demo", "--", "v"], ["\tfiles"]],
+    [["run", "--cwd", "/"], []],
+    [["hunt", "--over", ""], []],
+    [["hunt", "x"], ["\tfiles"]],
+    [["agent", "claude", ""], ["\tfolders"]],
+    [["events", "demo", "--family", "h"], ["http"]],
+    [["settings", "set", "app.notifications", ""], ["true", "false"]],
+    [["settings", "set", "ledger.on_full", ""], ["pause", "block"]],
+    [["login", "g"], ["gemini"]],
+    [["--host", ""], []],
+    [["exec", ""], []],
+    [["nothing", ""], []],
+  ];
+  const found = await candidatesOf(cases.map(([typed]) => typed));
+  assertEquals(cases.map(([typed], at) => [typed, found[at]]), cases);
 });
 
 Deno.test("completions: each script asks for the words that were typed, and shows the answer", async () => {
