@@ -1,4 +1,4 @@
-/** Built-in settings of VMs: resources, snapshots, guest environment. */
+/** Built-in settings of VMs, in TOML: resources, abilities, templates, cache, snapshots, guest environment. */
 export const VM_DEFAULTS = `
 [settings.vm]
 name = "Virtual machines"
@@ -37,7 +37,7 @@ meta = { builtin = true, min = 1, max = 20, step = 1 }
 
 [settings.vm.resources.max_ram_gb]
 name = "Memory of all VMs"
-description = "Memory that all running VMs have together, in GiB; 0: no limit"
+description = "Memory of all running VMs together, in GiB; 0: no limit"
 type = "number"
 default = 0
 meta = { builtin = true, min = 0, max = 4096, step = 1 }
@@ -51,37 +51,37 @@ meta = { builtin = true, min = 1, max = 3650, step = 1 }
 
 [settings.vm.abilities]
 name = "Abilities"
-description = "What VMs are given where their host can, unless a profile says; elsewhere they do not start"
+description = "Abilities of VMs whose profile does not set them; a VM does not start on a host without one that it has"
 collapsed = true
 
 [settings.vm.abilities.rosetta]
 name = "Rosetta"
-description = "Programs of x86_64 in VMs of arm64, on Macs with Apple silicon"
+description = "Run x86_64 programs in arm64 VMs, on Macs with Apple silicon"
 type = "bool"
 default = false
 meta = { builtin = true }
 
 [settings.vm.abilities.nested_virtualization]
 name = "Nested virtualization"
-description = "Virtual machines in VMs, on Macs with an M3 or newer and macOS 15"
+description = "Run virtual machines in VMs, on Macs with an M3 or newer and macOS 15"
 type = "bool"
 default = false
 meta = { builtin = true }
 
 [settings.vm.abilities.user_namespaces]
 name = "User namespaces"
-description = "Namespaces of users without root in VMs: browsers' and bubblewrap's sandboxes, rootless containers"
+description = "User namespaces without root in VMs, for the sandboxes of browsers and bubblewrap, and rootless containers"
 type = "bool"
 default = false
 meta = { builtin = true }
 
 [settings.vm.templates]
 name = "Templates"
-description = "Guests that were booted once and written down: later VMs start from that memory"
+description = "Saved memory of booted guests, from which later VMs start"
 
 [settings.vm.templates.enabled]
 name = "Start from templates"
-description = "Start VMs from the memory of a booted guest, and make missing templates in the background"
+description = "Start VMs from a template, and make missing templates in the background"
 type = "bool"
 default = true
 meta = { builtin = true }
@@ -95,7 +95,7 @@ meta = { builtin = true, min = 1, max = 64, step = 1 }
 
 [settings.vm.templates.spare]
 name = "Start one ahead"
-description = "Keep one machine started for the next VM, for ten minutes after a start; it takes its memory meanwhile"
+description = "Keep one machine ready for the next VM, for ten minutes after a start; it uses its memory meanwhile"
 type = "bool"
 default = true
 enabled_by = "vm.templates.enabled"
@@ -103,14 +103,14 @@ meta = { builtin = true }
 
 [settings.vm.idle_suspend_minutes]
 name = "Suspend idle VMs"
-description = "Minutes without use after which a VM is written to disk, until it is asked for something; 0: never"
+description = "Minutes without use after which a VM is suspended to disk until its next use; 0: never"
 type = "number"
 default = 0
 meta = { builtin = true, min = 0, max = 1440, step = 1 }
 
 [settings.vm.live_folders]
 name = "Live folders"
-description = "VMs may have folders of this host read-write (sbx create --live)"
+description = "VMs may share folders of this host read-write (sbx create --live)"
 type = "bool"
 default = true
 meta = { builtin = true }
@@ -121,7 +121,7 @@ description = "Downloads of package managers, kept on this host for the VMs of p
 
 [settings.vm.cache.enabled]
 name = "Share downloads"
-description = "Serve artefacts that another VM has downloaded, once their digest is verified; VMs use a change from their next start"
+description = "Serve artefacts that another VM has downloaded, once their digest is verified; a change applies from a VM's next start"
 type = "bool"
 default = true
 meta = { builtin = true }
@@ -136,12 +136,12 @@ meta = { builtin = true, min = 1, max = 1024, step = 1 }
 
 [settings.vm.snapshots]
 name = "Snapshots"
-description = "States of workspaces to go back to"
+description = "Saved states of workspaces, to go back to"
 collapsed = true
 
 [settings.vm.snapshots.enabled]
 name = "Automatic snapshots"
-description = "Take snapshots of the workspaces of running VMs when something changed"
+description = "Take snapshots of running VMs' workspaces after changes"
 type = "bool"
 default = true
 meta = { builtin = true }
@@ -215,7 +215,7 @@ meta = { builtin = true, validator = "ssh_public_key", env_vars = ["SBX_SSH_PUBL
 
 [settings.vm.environment.proxy.no_proxy]
 name = "No proxy"
-description = "Hosts that programs in a VM reach without their own proxy"
+description = "Hosts that programs in a VM reach without the proxy that they are set to"
 type = "string_list"
 default = []
 meta = { builtin = true, widget = "domain_chips", env_vars = ["NO_PROXY", "no_proxy"] }
