@@ -13,6 +13,19 @@ import { timeLimit } from "../time/mod.ts";
 const FILE_MAX = 1024 * 1024;
 /** Longest time of fetching the file, and of one question to it, in `ms`. */
 const FETCH_MS = timeLimit(15_000), ANSWER_MS = timeLimit(15_000);
+/**
+ * Longest processor time of one question in `ms`, counted by Linux for the worker's thread: a busy machine
+ * ends no file that would answer, and one that loops holds a connection for little longer. How often it is
+ * read.
+ */
+const ANSWER_CPU_MS = 2000, CPU_CHECK_MS = 100;
+/**
+ * Checks in a row at which a worker with a question sleeps: V8 ended its program at the limit of memory, and
+ * Deno reports that nowhere. A thread that waits for a processor does not sleep.
+ */
+const ASLEEP_MAX = 5;
+/** Unit of processor time in /proc, in `ms`: USER_HZ is 100 on every architecture that sbx runs on. */
+const TICK_MS = 10;
 /** Memory of the worker, in MiB. */
 const MEMORY_MB = 32;
 /** Names that one question may have resolved, proxies of one answer, and characters of it. */
@@ -210,21 +223,51 @@ async function evaluate(text: string, { url, host, known }: Question): Promise<s
   const addresses = { ...known };
   let names = 0;
   worker.on("error", ({ message }: Error) => refuse(`ended its worker: ${shown(message)}`));
+  let watch: ReturnType<typeof setInterval> | undefined;
+  // Not while a name is resolved for it.
+  let isAsked = true;
   worker.on("message", async (message: unknown) => {
-    const { answer, wanted, problem } = message as Record<string, unknown>;
+    const { answer, wanted, problem, thread } = message as Record<string, unknown>;
+    // It comes before the file is run.
+    if (typeof thread === "number") {
+      let asleep = 0;
+      watch ??= setInterval(() => {
+        const { cpuMs, isAsleep } = threadState(thread);
+        if (cpuMs > ANSWER_CPU_MS) return refuse("computes for too long");
+        asleep = isAsleep && isAsked ? asleep + 1 : 0;
+        if (asleep >= ASLEEP_MAX) refuse(`ended without an answer, as with more than ${MEMORY_MB} MiB`);
+      }, CPU_CHECK_MS);
+      return;
+    }
+    isAsked = false;
     if (typeof answer === "string" && answer.length <= ANSWER_MAX) return resolve(answer);
     if (typeof wanted !== "string" || wanted.length > 255 || ++names > NAMES_MAX) {
       return refuse(typeof problem === "string" ? `failed: ${shown(problem)}` : "gave no answer");
     }
     addresses[wanted] = wanted === "" ? ownAddress() : await addressOf(wanted);
     worker.postMessage({ url, host, addresses });
+    isAsked = true;
   });
   worker.postMessage({ url, host, addresses });
   try {
     return await promise;
   } finally {
     clearTimeout(timer);
+    clearInterval(watch);
     await worker.terminate();
+  }
+}
+
+/** Processor time of a thread of this process, and whether it sleeps. */
+function threadState(thread: number): { cpuMs: number; isAsleep: boolean } {
+  try {
+    const stat = Deno.readTextFileSync(`/proc/self/task/${thread}/stat`);
+    // After the name, which may have blanks and brackets: the state is field 3, utime and stime 14 and 15.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return { cpuMs: (Number(fields[11]) + Number(fields[12])) * TICK_MS, isAsleep: fields[0] === "S" };
+  } catch {
+    // The thread is gone.
+    return { cpuMs: 0, isAsleep: true };
   }
 }
 
@@ -244,6 +287,12 @@ function ownAddress(): string {
 const WORKER = `
 const { parentPort, workerData: { prelude, text } } = require("node:worker_threads");
 const vm = require("node:vm");
+try {
+  const [, thread] = /^\\d+\\/task\\/(\\d+)$/.exec(require("node:fs").readlinkSync("/proc/thread-self")) ?? [];
+  if (thread) parentPort.postMessage({ thread: Number(thread) });
+} catch {
+  // Another system than Linux: the time alone is limited.
+}
 parentPort.on("message", ({ url, host, addresses }) => {
   let out;
   try {

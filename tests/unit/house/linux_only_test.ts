@@ -15,6 +15,7 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/process/mod.ts": "ps, which is there already",
+  "lib/base/proxy/pac.ts": "the limit of time",
   "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/vm/spare.ts)",
   "lib/support/debug/report.ts": "ps, which is there already",
   "lib/support/doctor/host/host_facts.ts": "the checks: facts without a file are left empty",

@@ -162,6 +162,25 @@ Deno.test("a PAC file that fails, fills memory or answers nonsense is an error, 
   assertEquals((await assertRejects(() => find(gone, "192.0.2.1"), SbxError)).code, "network.proxy.failed");
 });
 
+Deno.test({
+  name: "a PAC file that loops or fills memory is ended by what it uses, whatever else the machine does",
+  ignore: Deno.build.os !== "linux",
+  fn: async () => {
+    const fill = "function FindProxyForURL() { for (const a = [];;) a.push(new Array(100000).fill(1)) }";
+    await withPac(fill, async (file) => {
+      const { message } = await assertRejects(() => find(file, "192.0.2.1"), SbxError);
+      assertEquals(message, "the PAC file ended without an answer, as with more than 32 MiB");
+    });
+    const loop = "function FindProxyForURL(url, host) { while (host !== '192.0.2.2'); return 'PROXY a:1' }";
+    await withPac(loop, async (file) => {
+      const { message } = await assertRejects(() => find(file, "192.0.2.1"), SbxError);
+      assertEquals(message, "the PAC file computes for too long");
+      // Other questions are answered.
+      assertEquals(await find(file, "192.0.2.2"), ["http://a:1"]);
+    });
+  },
+});
+
 Deno.test("the system's settings are read as GNOME and macOS print them", () => {
   const gnome = (mode: string) =>
     `org.gnome.system.proxy autoconfig-url 'http://wpad.example/proxy.pac'
