@@ -71,12 +71,17 @@ const AptSource = z.strictObject({
 /** Folders that a VM mounts over, or that are links in Debian. */
 const NOT_PLACED = /^\/(proc|sys|dev|run|tmp|bin|sbin|lib|lib32|lib64|libx32|boot|workspace)(\/|$)/;
 
+/** Folders of Debian in which sbx has files too. */
+const FOLDER =
+  /^\/(etc|home|media|mnt|opt|root|srv|usr|var|usr\/(bin|sbin|lib|lib64|local|share)|usr\/local\/(bin|share|share\/ca-certificates))$/;
+
 /** A file of a company in the image. */
 const PlacedFile = PinnedFile.extend({
   to: z.string().max(256).regex(
     /^(?!.*\/\.\.?(\/|$))(\/[\w@+.-]+)+$/,
     "must be an absolute path of letters, digits and @ + . - _",
-  ).refine((path) => !NOT_PLACED.test(path), "is not kept there: write /usr/bin for /bin, and /etc or /opt"),
+  ).refine((path) => !NOT_PLACED.test(path), "is not kept there: write /usr/bin for /bin, and /etc or /opt")
+    .refine((path) => !FOLDER.test(path), "is a folder of Debian: name the file in it"),
   mode: z.string().regex(/^0[0-7]{3}$/, 'must be a mode such as "0644"').default("0644"),
 });
 
@@ -152,7 +157,14 @@ export const ProfilePackages = Packages.extend({
       message: "needs trixie: bookworm's cargo reads no sparse index",
     });
   }
-  unique(context, "files", files.map(({ to }) => to));
+  const places = files.map(({ to }) => to);
+  unique(context, "files", places);
+  const inFile = places.find((place) => places.some((other) => place.startsWith(`${other}/`)));
+  if (inFile !== undefined) {
+    const file = places.find((other) => inFile.startsWith(`${other}/`))!;
+    const message = `has ${inFile} below ${file}, which is a file: give one of them another place`;
+    context.addIssue({ code: "custom", path: ["files"], message });
+  }
   unique(context, "certificates", certificates.map(({ file }) => file));
 });
 

@@ -1,12 +1,13 @@
 import { join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { COMMANDS, COMMANDS_PATH, LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import type { Suite } from "../../config/profile/mod.ts";
 import { archNames } from "./arch.ts";
 import { run, throwIfInterrupted } from "./command.ts";
 import { HOSTS, RESOLV_CONF } from "./network.ts";
 import { CONFINED, requireStep, STEPS } from "./own/confined.ts";
+import { conflict } from "./own/file.ts";
 import { LASTING_SOURCES } from "./own/source.ts";
 import { asRoot } from "./root.ts";
 
@@ -51,6 +52,22 @@ for path in pathlib.Path("/usr/lib").glob("python3*/**/*.pyc"):
 PYTHON`;
 
 /**
+ * Shell commands that end the hook where a file of `$overlay` would be in place of a folder of the tree, or a
+ * folder in place of a file or link; `$work/conflict` names it.
+ */
+export const NO_CONFLICT =
+  `(cd "$overlay" && find . -mindepth 1 -printf '%y %P\\n') | while read -r kind path; do
+  if [ "$kind" = d ]; then
+    { [ -e "$root/$path" ] || [ -L "$root/$path" ]; } || continue
+    if [ -d "$root/$path" ] && [ ! -L "$root/$path" ]; then continue; fi
+  else
+    if [ ! -d "$root/$path" ] || [ -L "$root/$path" ]; then continue; fi
+  fi
+  echo "/$path" >"$work/conflict"
+  exit 1
+done`;
+
+/**
  * Hook that mmdebstrap runs on the finished tree as its root: `$1` is the tree, `$work` our folder,
  * `$overlay` the files laid over it. The image is made here, so that the tree, whose owners are not the
  * caller's, never leaves mmdebstrap's own folder.
@@ -70,6 +87,7 @@ const FINISH = `#!/bin/sh
 set -eu
 root=$1
 ${STEPS}
+${NO_CONFLICT}
 cp -r --remove-destination "$overlay/." "$root/"
 ${LASTING_SOURCES}
 ${FINISH_TREE}
@@ -148,6 +166,8 @@ export async function buildRootfs(parts: RootfsParts, work: string, signal?: Abo
     });
   } catch (error) {
     throwIfInterrupted(signal);
+    const taken = (await ifFound(Deno.readTextFile(join(work, "conflict"))))?.trim();
+    if (taken) throw conflict(taken, error);
     const hint = "it runs as root of the image alone, without a network: docs/guides/images.md";
     if (script) await requireStep(work, "script", `the script ${script.name}`, hint);
     throw error;

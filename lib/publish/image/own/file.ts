@@ -82,8 +82,13 @@ export async function placeFiles(
   const placed: OwnFile[] = [];
   for (const file of files) {
     const target = join(overlay, file.to);
-    await Deno.mkdir(dirname(target), { recursive: true });
-    await Deno.copyFile(await own.copy(file), target);
+    const copy = await own.copy(file);
+    try {
+      await Deno.mkdir(dirname(target), { recursive: true });
+      await Deno.copyFile(copy, target);
+    } catch (cause) {
+      throw conflict(file.to, cause);
+    }
     await Deno.chmod(target, parseInt(file.mode, 8));
     placed.push({ name: file.to, sha256: file.sha256 });
   }
@@ -98,6 +103,14 @@ export async function placeFiles(
     placed.push({ name: `/${CERTIFICATES}/${basename(pinned.file)}`, sha256: pinned.sha256 });
   }
   return placed;
+}
+
+/** Error for a file whose place is taken. */
+export function conflict(path: string, cause?: unknown): SbxError {
+  return new SbxError("image.file.conflict", `the image cannot have a file at ${path}`, {
+    cause,
+    hint: "a folder is there, or a file in its way: give the entry of packages.files another place",
+  });
 }
 
 /** The certificates of a PEM file, which has nothing else. @throws {SbxError} `image.certificate.invalid` */

@@ -45,6 +45,16 @@ const PROBLEMS: [string, string, string][] = [
     "f:6: packages.files[0].to: is not kept there: write /usr/bin for /bin, and /etc or /opt",
   ],
   [
+    "a file below another",
+    packages(`files = [{ ${PIN}, to = "/opt/a/b" }, { ${PIN}, to = "/opt/a" }]`),
+    "f:6: packages.files: has /opt/a/b below /opt/a, which is a file: give one of them another place",
+  ],
+  [
+    "a file in place of a folder",
+    packages(`files = [{ ${PIN}, to = "/usr/local/bin" }]`),
+    "f:6: packages.files[0].to: is a folder of Debian: name the file in it",
+  ],
+  [
     "a file with set-id bits",
     packages(`files = [{ ${PIN}, to = "/a", mode = "4755" }]`),
     'f:6: packages.files[0].mode: must be a mode such as "0644"',

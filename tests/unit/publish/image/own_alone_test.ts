@@ -7,7 +7,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { OwnFiles, placeFiles } from "../../../../lib/publish/image/own/file.ts";
 import { installPip, requireLocked } from "../../../../lib/publish/image/own/pip.ts";
 import { LASTING_SOURCES, ownSources } from "../../../../lib/publish/image/own/source.ts";
-import { FINISH_TREE } from "../../../../lib/publish/image/rootfs.ts";
+import { FINISH_TREE, NO_CONFLICT } from "../../../../lib/publish/image/rootfs.ts";
 import { CONFINED, requireStep, STEPS } from "../../../../lib/publish/image/own/confined.ts";
 import { runChild } from "../../../helper/child.ts";
 import { CompanySources, WHEEL } from "../../../helper/company_sources.ts";
@@ -57,6 +57,39 @@ Deno.test("a profile's files are in the image with their modes, and only with th
   assert(changed.message.includes(pin.sha256), changed.message);
   assertEquals(await codeOf(() => it.own.copy({ ...pin, file: "none" })), "image.file.missing");
   assertEquals(await codeOf(() => new OwnFiles(undefined, it.dir).copy(pin)), "image.file.missing");
+});
+
+Deno.test("a file whose place in the image is a folder's, or below a file, is named", async () => {
+  await using it = await world({ a: "a\n" });
+  const root = join(it.dir, "root");
+  await Deno.mkdir(join(root, "opt/folder"), { recursive: true });
+  await Deno.writeTextFile(join(root, "opt/file"), "");
+  await Deno.symlink("folder", join(root, "opt/link"));
+  for (
+    const [to, found] of [
+      ["/opt/folder", "/opt/folder"],
+      ["/opt/file/a", "/opt/file"],
+      ["/opt/link/a", "/opt/link"],
+      ["/opt/file", undefined],
+      ["/opt/link", undefined],
+      ["/opt/folder/a", undefined],
+    ]
+  ) {
+    const overlay = join(it.dir, "overlay-of", to!);
+    await placeFiles({ files: [{ ...it.pin("a"), to: to!, mode: "0644" }] }, it.own, overlay);
+    const { code } = await runChild("sh", {
+      args: ["-euc", NO_CONFLICT],
+      env: { root, overlay, work: it.places.work },
+    });
+    const named = await Deno.readTextFile(join(it.places.work, "conflict")).catch(() => undefined);
+    assertEquals([to, code === 0, named?.trim()], [to, found === undefined, found]);
+    if (named !== undefined) await Deno.remove(join(it.places.work, "conflict"));
+  }
+  const [one, two] = ["/opt/a", "/opt/a/b"].map((to) => ({ ...it.pin("a"), to, mode: "0644" }));
+  assertEquals(
+    await codeOf(() => placeFiles({ files: [one, two] }, it.own, it.overlay)),
+    "image.file.conflict",
+  );
 });
 
 Deno.test("certificates are placed one a file, and a private key beside one is refused", async () => {
