@@ -142,7 +142,10 @@ async function makeWheel(dir: string): Promise<void> {
 /** Name of the wheel below `/simple/corp-greet`. */
 export const WHEEL = "corp_greet-1.2.0-py3-none-any.whl";
 
-/** A crate with a program, `corp-hello`, whose build script tries to reach the network. */
+/**
+ * A crate with a program, `corp-hello`, whose build script tries to reach the network, to record a crate
+ * that it is not made of, and to replace a program of Go.
+ */
 async function makeCrate(dir: string): Promise<void> {
   const tree = join(dir, "corp-hello-0.3.0");
   await write(
@@ -161,6 +164,12 @@ async function makeCrate(dir: string): Promise<void> {
     assert!(!names.is_empty());
     let devices = std::fs::read_to_string("/proc/self/net/dev").unwrap().lines().count() - 2;
     let root = std::fs::write("/etc/built", "x").is_ok();
+    let forged = format!("[[package]]\\nname = \\"forged\\"\\nversion = \\"1.0.0\\"\\nchecksum = \\"{}\\"\\n", "0".repeat(64));
+    for name in ["lock.corp-hello.toml", "lock.crates.toml", "lock.more.toml"] {
+        std::fs::write(format!("/build/out/{}", name), &forged).unwrap();
+    }
+    let _ = std::fs::create_dir_all("/build/work/gobin");
+    let _ = std::fs::write("/build/work/gobin/tool", "#!/bin/sh\\necho forged\\n");
     println!("cargo:rustc-env=BUILT=devices {} root {}", devices, root);
 }
 `,

@@ -3,7 +3,7 @@
  * compiler because of them. Sources are fetched as nobody, by programs of Debian alone; what packages run is
  * run as nobody without a network.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import type { Arch } from "../../../base/arch/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { hostEnvironment } from "../../../base/proxy/mod.ts";
@@ -21,6 +21,11 @@ import type { OwnFiles } from "./file.ts";
 const CARGO = ["cargo", "gcc", "libc6-dev", "pkg-config"], GO = ["golang-go"];
 /** Largest program, in `bytes`. */
 const PROGRAM_BYTES_MAX = 1e9;
+/**
+ * Steps in their order. Fetching and Go run Debian's programs alone; crates have build scripts, which
+ * could write a lock and Go's programs, so that they are the last and give programs alone.
+ */
+const COMPILED = ["fetch", "go", "crates"];
 /** Names of programs and locks that are taken over. */
 const TAKEN = /^(bin|lock)\.[A-Za-z0-9][\w.-]{0,127}$/;
 
@@ -33,17 +38,24 @@ set -eu
 root=$1
 ${STEPS}
 mkdir -m 0755 "$root/build" "$root/build/in"
-mkdir -m 0700 "$root/build/work" "$root/build/out"
-chown 65534:65534 "$root/build/work" "$root/build/out"
+mkdir -m 0700 "$root/build/work"
+chown 65534:65534 "$root/build/work"
 cp -r "$work/in/." "$root/build/in"
 chmod -R a+rX "$root/build/in"
 for file in /etc/resolv.conf /etc/hosts /etc/ssl/certs/ca-certificates.crt; do
   [ ! -r "$file" ] || install -D -m 0644 "$file" "$root$file"
 done
-download fetch "$root" "$work/fetch.sh"
-compile build "$root" "$work/build.sh"
-find "$root/build/out" -mindepth 1 -maxdepth 1 -type f -size -${PROGRAM_BYTES_MAX / 1e6}M \\
-  -exec cp -P --no-preserve=all {} "$work/out/" \\;
+begin() { mkdir -m 0700 "$root/build/out"; chown 65534:65534 "$root/build/out"; }
+# Later steps run other programs as the same user, and change nothing that an earlier one has given.
+take() {
+  mkdir "$work/out/$1"
+  find "$root/build/out" -mindepth 1 -maxdepth 1 -type f -name "$2" -size -${PROGRAM_BYTES_MAX / 1e6}M \\
+    -exec cp -P --no-preserve=all {} "$work/out/$1/" \\;
+  rm -rf "$root/build/out"
+}
+begin; download fetch "$root" "$work/fetch.sh"; take fetch 'lock.*'
+begin; compile go "$root" "$work/go.sh"; take go '*'
+begin; compile crates "$root" "$work/crates.sh"; take crates 'bin.*'
 if [ -n "\${SUDO_UID:-}" ]; then chown -R "$SUDO_UID:$SUDO_GID" "$work/out"; fi
 `;
 
@@ -83,7 +95,8 @@ export async function compilePrograms(
     `export ${name}=${quoteWord(value)}\n`
   );
   await write("fetch.sh", HEAD + variables.join("") + fetchCrates(crates) + fetchModules(go), 0o700);
-  await write("build.sh", HEAD + buildCrates(crates) + buildModules(go), 0o700);
+  await write("go.sh", HEAD + buildModules(go), 0o700);
+  await write("crates.sh", HEAD + buildCrates(crates), 0o700);
   await write("confined.sh", CONFINED, 0o755);
   const hook = join(work, "compile.sh");
   await write("compile.sh", COMPILE, 0o755);
@@ -106,7 +119,9 @@ export async function compilePrograms(
     throwIfInterrupted(signal);
     const reach = "check that the registry or proxy is reachable, and has exactly these versions";
     await requireStep(work, "fetch", `fetching ${what}`, reach);
-    await requireStep(work, "build", `compiling ${what}`, "there is no network while packages are compiled");
+    for (const step of ["go", "crates"]) {
+      await requireStep(work, step, `compiling ${what}`, "there is no network while packages are compiled");
+    }
     throw error;
   }
   return await takeOver(join(work, "out"), join(overlay, "usr/local/bin"), what);
@@ -178,26 +193,41 @@ for program in gobin/*; do mv "$program" "/build/out/bin.\${program##*/}"; done
 async function takeOver(out: string, to: string, what: string): Promise<OwnPackage[]> {
   await Deno.mkdir(to, { recursive: true });
   const found = new Map<string, OwnPackage>();
-  let programs = 0;
-  const names = (await Array.fromAsync(Deno.readDir(out))).map(({ name }) => name).sort();
-  for (const name of names.filter((name) => TAKEN.test(name))) {
-    const path = join(out, name);
-    if (name.startsWith("bin.")) {
-      programs++;
-      await Deno.rename(path, join(to, name.slice("bin.".length)));
-      await Deno.chmod(join(to, name.slice("bin.".length)), 0o755);
+  const programs = new Set<string>();
+  for (const path of await compiledFiles(out)) {
+    const name = basename(path);
+    if (!name.startsWith("bin.")) {
+      const text = await Deno.readTextFile(path);
+      const packages = name.endsWith(".toml") ? cratesOf(text, name) : modulesOf(text);
+      for (const each of packages) found.set(`${each.kind}:${each.name}@${each.version}`, each);
       continue;
     }
-    const text = await Deno.readTextFile(path);
-    const packages = name.endsWith(".toml") ? cratesOf(text, name) : modulesOf(text);
-    for (const each of packages) found.set(`${each.kind}:${each.name}@${each.version}`, each);
+    const program = name.slice("bin.".length);
+    if (programs.has(program)) {
+      throw new SbxError("image.step.failed", `${what} give the program ${program} twice`, {
+        hint: "name one of the two packages, and put the other's program into packages.files",
+      });
+    }
+    programs.add(program);
+    await Deno.rename(path, join(to, program));
+    await Deno.chmod(join(to, program), 0o755);
   }
-  if (programs === 0) {
+  if (programs.size === 0) {
     throw new SbxError("image.step.failed", `${what} gave no program`, {
       hint: "name crates and packages that have a program, and no library",
     });
   }
   return [...found.values()].sort((a, b) => `${a.kind}:${a.name}` < `${b.kind}:${b.name}` ? -1 : 1);
+}
+
+/** Files that the steps gave, in the order of steps, then of names. */
+async function compiledFiles(out: string): Promise<string[]> {
+  const files: string[] = [];
+  for (const step of COMPILED) {
+    const names = (await Array.fromAsync(Deno.readDir(join(out, step)))).map(({ name }) => name).sort();
+    files.push(...names.filter((name) => TAKEN.test(name)).map((name) => join(out, step, name)));
+  }
+  return files;
 }
 
 /** Crates of a Cargo.lock that have a hash: the others are the package itself. */
