@@ -1,4 +1,4 @@
-import { basename, dirname, join } from "node:path";
+import { dirname, join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";
 import { type ProgressSink, silent } from "../base/progress/mod.ts";
@@ -10,12 +10,11 @@ import {
   rankOf,
   type ReleaseKeys,
   selectable,
-  type TreeRelease,
   type TreeReport,
   verifyTree,
 } from "../release/mod.ts";
 import { MANIFEST } from "../release/asset/mod.ts";
-import { attestationsBeside, kindsFor } from "../release/attest/mod.ts";
+import { filesOfReleases } from "../release/attest/mod.ts";
 import { FILE_MODE, FOLDER_MODE, Workspace } from "./workspace.ts";
 
 /** What {@linkcode publishTree} did. */
@@ -62,7 +61,7 @@ async function publishIndex(
   await requireForward(out, index);
   const published: Published = { dir: out, generated_at: index.generated_at, added: [], replaced: [] };
   try {
-    for (const name of await filesOf(tree!.releases)) {
+    for (const name of await filesOfReleases(tree!.releases)) {
       await copyFile(workspace, out, name, published, { isFixed: true });
     }
     for (const [channel, { manifests }] of Object.entries(index.channels)) {
@@ -77,27 +76,6 @@ async function publishIndex(
     throw asSbxError(error, `publishing to ${out}`);
   }
   return published;
-}
-
-/** Files that releases consist of, without the index. */
-async function filesOf(releases: readonly TreeRelease[]): Promise<string[]> {
-  const names = new Set<string>();
-  for (const { record, artifacts } of releases) {
-    for (const artifact of artifacts) {
-      const { kind, url, path } = artifact;
-      if (path === undefined) continue;
-      names.add(url);
-      for (const each of kindsFor(artifact)) {
-        for (const bundle of await attestationsBeside(path, each)) {
-          names.add(join(dirname(url), basename(bundle)));
-        }
-      }
-      // The asset manifest beside an image, for sbx update --assets.
-      if (kind === "image") names.add(join(dirname(url), MANIFEST));
-    }
-    names.add(record.url);
-  }
-  return [...names];
 }
 
 async function copyFile(

@@ -39,6 +39,11 @@ export const packageCorp: Command = {
       many: true,
       about: "another file that corp.toml names, as /etc/sbx/NAME; repeatable",
     },
+    {
+      name: "releases",
+      value: "DIR",
+      about: "published tree of the company's profiles, as /usr/share/sbx/releases",
+    },
     { name: "release-trust", value: "FILE", about: "keys of the company's releases, release-trust.json" },
     { name: "name", value: "NAME", about: "name of the package; default sbx-corp-config" },
     {
@@ -65,13 +70,14 @@ export const packageCorp: Command = {
     };
     const [manifestUrl, corp, out] = ["manifest-url", "corp", "out"].map(needed);
     const time = buildTime();
-    const [ca, trust] = [args.text("ca"), args.text("release-trust")];
+    const [ca, trust, releases] = [args.text("ca"), args.text("release-trust"), args.text("releases")];
     const { corpCheck } = await import("../../../lib/home/value_check/mod.ts");
     const { deb, needs, warnings } = await corpDeb({
       manifestUrl,
       corp,
       ...(ca !== undefined && { ca }),
       ...(trust !== undefined && { trust }),
+      ...(releases !== undefined && { releases }),
       files: args.list("file"),
       check: corpCheck,
       name: args.text("name") ?? "sbx-corp-config",

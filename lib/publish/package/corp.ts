@@ -7,7 +7,15 @@ import {
   type NamedFile,
   validateCorp,
 } from "../../config/corp/mod.ts";
-import { MANAGED_TRUST, parseTrust } from "../../release/mod.ts";
+import {
+  INDEX_ENVELOPE_NAME,
+  INDEX_NAME,
+  MANAGED_TRUST,
+  parseTrust,
+  type PublicKey,
+  verifyTree,
+} from "../../release/mod.ts";
+import { filesOfReleases } from "../../release/attest/mod.ts";
 import type { Deb, PackageFile } from "./deb.ts";
 import { FETCH_ASSETS } from "./script.ts";
 
@@ -23,6 +31,8 @@ export interface CorpParts {
   trust?: string;
   /** paths of further files, such as model prices, for `/etc/sbx/NAME` */
   files?: string[];
+  /** path of a published tree, whose profiles machines install: `release publish` writes it */
+  releases?: string;
   /** check of corp.toml's content, with the places of the files that it names by absolute paths */
   check: (placeOf: (path: string) => string | undefined) => CorpCheck;
   name: string;
@@ -42,8 +52,10 @@ const RULE_FILE = /^[A-Za-z0-9][A-Za-z0-9._/-]*$/;
 const VERSION = /^[0-9][A-Za-z0-9.+~]*$/;
 /** Names of further files: no `corp.toml`, no hidden file. */
 const FILE_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]*$/;
-/** Largest further file, in bytes. */
-const FILE_MAX = 16 * 1024 * 1024;
+/** Largest further file, and all files of releases, in bytes. */
+const FILE_MAX = 16 * 1024 * 1024, RELEASES_MAX = 1024 * 1024 * 1024;
+/** Place of releases, and the channel index that corp.toml names for them. */
+const RELEASES = "usr/share/sbx/releases", RELEASES_URL = `file:///${RELEASES}/${INDEX_NAME}`;
 
 /** A company's package. */
 export interface CorpDeb {
@@ -63,13 +75,14 @@ export interface CorpDeb {
  * of 500 laptops would refuse a mistake only after its roll-out.
  *
  * @throws {SbxError} `package.name_invalid`, `package.version_invalid`, `manifest.url.invalid`, `corp.*`,
- * `package.ca_invalid`, `package.file_invalid`, `package.rule_file_outside`, `release.*`
+ * `package.ca_invalid`, `package.file_invalid`, `package.releases_invalid`, `package.rule_file_outside`,
+ * `release.*`
  */
 export async function corpDeb(parts: CorpParts): Promise<CorpDeb> {
   const { name, version, manifestUrl, sourceDateEpoch } = parts;
   requireWord("name", name, NAME, "lower-case letters, digits, +, . and -");
   requireWord("version", version, VERSION, "a digit first, then letters, digits, ., + and ~");
-  const { files, needs, warnings } = await managedFiles(parts);
+  const { files, releases, needs, warnings } = await managedFiles(parts);
   const origin = originText({
     source: manifestUrl,
     packaged_at: new Date(sourceDateEpoch * 1000).toISOString(),
@@ -94,6 +107,7 @@ export async function corpDeb(parts: CorpParts): Promise<CorpDeb> {
     files: [
       { path: "usr/share/sbx/manifest-origin.json", content: { text: origin } },
       ...files.map((file) => ({ ...file, path: `${SOURCE}/${file.path}` })),
+      ...releases,
       { path: `usr/share/doc/${name}/copyright`, content: { text: copyright(name) } },
     ],
     sourceDateEpoch,
@@ -103,8 +117,8 @@ export async function corpDeb(parts: CorpParts): Promise<CorpDeb> {
 
 /** Files for /etc/sbx, by their name there, after corp.toml was validated among them. */
 async function managedFiles(
-  { corp, ca, trust, files: more = [], check }: CorpParts,
-): Promise<{ files: PackageFile[] } & Pick<CorpDeb, "needs" | "warnings">> {
+  { corp, ca, trust, files: more = [], releases: tree, check }: CorpParts,
+): Promise<{ files: PackageFile[]; releases: PackageFile[] } & Pick<CorpDeb, "needs" | "warnings">> {
   const { file, document } = await loadCorp(corp);
   const { enforcement, sigma } = file.corp_rule_files;
   const rules = [enforcement, sigma].filter((path) => path !== undefined).map((path) => {
@@ -115,12 +129,14 @@ async function managedFiles(
   });
   const files: PackageFile[] = [{ path: "corp.toml", content: { text: document.text } }, ...rules];
   if (ca !== undefined) files.push({ path: "ca.pem", content: { text: await readCertificates(ca) } });
+  let keys: PublicKey[] = [];
   if (trust !== undefined) {
     const text = await Deno.readTextFile(trust);
-    parseTrust(text, trust);
+    keys = parseTrust(text, trust);
     files.push({ path: MANAGED_TRUST.slice(TARGET.length + 1), content: { text } });
   }
   for (const path of more) files.push(await readFurther(path, files));
+  const releases = await readReleases(tree, keys, file.release);
   const sources = new Map(more.map((path): [string, string] => [`${TARGET}/${basename(path)}`, path]));
   if (ca !== undefined) sources.set(`${TARGET}/ca.pem`, ca);
   const placeOf = (path: string) => sources.has(path) ? resolve(sources.get(path)!) : undefined;
@@ -140,7 +156,65 @@ async function managedFiles(
         : "correct the file at that line",
     });
   }
-  return { files, warnings, needs: needs.map(({ key, path }) => ({ key, path })) };
+  if (tree !== undefined && !file.release.install_profiles) {
+    warnings.push("without install_profiles in [release], profiles of --releases are only offered to people");
+  }
+  return { files, releases, warnings, needs: needs.map(({ key, path }) => ({ key, path })) };
+}
+
+/**
+ * A published tree, verified with the keys that machines get.
+ *
+ * @param dir undefined: the package has none
+ * @throws {SbxError} `package.releases_invalid`
+ */
+async function readReleases(
+  dir: string | undefined,
+  keys: readonly PublicKey[],
+  { channels_url }: { channels_url?: string },
+): Promise<PackageFile[]> {
+  const refuse = (problem: string, hint: string) =>
+    new SbxError("package.releases_invalid", problem, { hint });
+  if (dir === undefined) {
+    if (channels_url !== RELEASES_URL) return [];
+    throw refuse(
+      "corp.toml names releases that are in the package, and it gets none",
+      "give the published tree with --releases",
+    );
+  }
+  if (channels_url !== RELEASES_URL) {
+    throw refuse(
+      "machines would not read the releases of the package",
+      `write into [release] of corp.toml: channels_url = "${RELEASES_URL}"`,
+    );
+  }
+  if (keys.length === 0) {
+    throw refuse(
+      "machines could not verify the releases of the package",
+      "give their keys with --release-trust",
+    );
+  }
+  const { report, tree } = await verifyTree(dir, { keys: { hmac: [], trusted: keys } });
+  const bad = report.results.find(({ ok }) => !ok);
+  if (bad || !tree) {
+    throw refuse(
+      `${dir}: ${bad ? `${bad.subject}: ${bad.detail}` : "no index can be read"}`,
+      "give a folder that sbx-admin release publish wrote, and the keys that signed it",
+    );
+  }
+  const files: PackageFile[] = [];
+  let bytes = 0;
+  for (const name of [...await filesOfReleases(tree.releases), INDEX_NAME, INDEX_ENVELOPE_NAME]) {
+    const info = await Deno.stat(join(dir, name)).catch(() => null);
+    if (!info?.isFile) continue;
+    bytes += info.size;
+    files.push({ path: `${RELEASES}/${name}`, content: { copyOf: join(dir, name) } });
+  }
+  if (bytes <= RELEASES_MAX) return files;
+  throw refuse(
+    `the releases in ${dir} have more than 1 GiB`,
+    "publish profiles in a channel of their own, and images by the manifest's address",
+  );
 }
 
 /** @throws {SbxError} `package.file_invalid` */

@@ -3,8 +3,7 @@
  * (docs/design/contracts/10-release.md §10).
  */
 export { type Attested, type AttestOptions, attestRelease, subjectOf } from "./release.ts";
-export { attestationCheck, kindsFor } from "./release.ts";
-export { attestationsBeside } from "./file.ts";
+export { attestationCheck, filesOfReleases } from "./release.ts";
 export { readBundle, writeBundle } from "./file.ts";
 export {
   type Build,

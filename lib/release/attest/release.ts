@@ -10,6 +10,7 @@ import {
   type ReleaseKeys,
   type SigningKey,
   type TreeCheck,
+  type TreeRelease,
   type TreeResult,
   type VerifiedTree,
   verifyTree,
@@ -36,7 +37,7 @@ import {
 /**
  * Attestations required of a release's file (docs/design/contracts/10-release.md §10, "Release pipeline").
  */
-export function kindsFor({ kind, name }: Artifact): Kind[] {
+function kindsFor({ kind, name }: Artifact): Kind[] {
   if (kind === "package") return ["provenance", "sbom"];
   if (kind !== "image") return [];
   return name === "obom.cdx.json" ? ["provenance", "obom"] : ["provenance"];
@@ -267,4 +268,25 @@ function sbomOf({ url }: Artifact, artifacts: readonly Artifact[]): Artifact {
 export async function subjectOf(path: string, name = basename(path)): Promise<Subject> {
   const { sha256, blake3 } = await digestFile(path);
   return { name, digest: { sha256, blake3 } };
+}
+
+/** Files that releases consist of, without the index. Asset manifests and attestations need not be there. */
+export async function filesOfReleases(releases: readonly TreeRelease[]): Promise<string[]> {
+  const names = new Set<string>();
+  for (const { record, artifacts } of releases) {
+    for (const artifact of artifacts) {
+      const { kind, url, path } = artifact;
+      if (path === undefined) continue;
+      names.add(url);
+      for (const each of kindsFor(artifact)) {
+        for (const bundle of await attestationsBeside(path, each)) {
+          names.add(join(dirname(url), basename(bundle)));
+        }
+      }
+      // The asset manifest beside an image, for sbx update --assets.
+      if (kind === "image") names.add(join(dirname(url), MANIFEST));
+    }
+    names.add(record.url);
+  }
+  return [...names];
 }

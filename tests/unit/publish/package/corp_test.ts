@@ -4,6 +4,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import { packagedOrigin } from "../../../../lib/release/asset/mod.ts";
 import { corpDeb, type CorpParts } from "../../../../lib/publish/package/mod.ts";
 import { corpCheck } from "../../../../lib/home/value_check/mod.ts";
+import { ReleaseWorkspace } from "../../../helper/release_workspace.ts";
 
 const CERTIFICATE = await makeCertificate();
 const RULES = '[corp.rules.a]\naction = "block"\nmatch = \'http.request.host == "x.example"\'\n';
@@ -213,4 +214,42 @@ Deno.test("a company's package brings further files, and no secret", () =>
       const error = await assertRejects(() => corpDeb({ ...parts, files: [path] }), SbxError);
       assertEquals([name, error.code], [name, code]);
     }
+  }));
+
+const CHANNEL = "file:///usr/share/sbx/releases/channels.json";
+const RELEASED = `[release]\nchannels_url = "${CHANNEL}"\ninstall_profiles = true\n`;
+
+Deno.test("a company's package brings profiles that its keys signed, and machines would read", () =>
+  withCorp(async (parts) => {
+    await using workspace = await ReleaseWorkspace.make();
+    await workspace.release("1.0.0");
+    await workspace.publish();
+    const trust = join(workspace.dir, "trust.json");
+    const made = { ...parts, trust, releases: workspace.out };
+    const { deb, warnings } = await corpDeb(made);
+    const paths = deb.files.map(({ path }) => path).filter((path) =>
+      path.startsWith("usr/share/sbx/releases/")
+    );
+    const names = paths.map((path) => path.slice("usr/share/sbx/releases/".length));
+    const published = [...(await workspace.published()).keys()];
+    // All but the copy of the newest manifest, which no channel names.
+    assertEquals(
+      names.toSorted(),
+      published.filter((name) => !/^assets\/[^/]+\/manifest/.test(name)).toSorted(),
+    );
+    assertEquals(names.some((name) => name.endsWith(".toml")), true);
+    assertEquals(warnings, []);
+
+    const codes = [];
+    await Deno.writeTextFile(join(workspace.out, "channels.json"), "{}");
+    for (const parts of [made, { ...made, trust: undefined }, { ...made, releases: undefined }]) {
+      codes.push((await assertRejects(() => corpDeb(parts as CorpParts), SbxError)).code);
+    }
+    assertEquals(codes, Array(3).fill("package.releases_invalid"));
+  }, RELEASED));
+
+Deno.test("a company's package has no releases that its corp.toml does not name", () =>
+  withCorp(async (parts) => {
+    const error = await assertRejects(() => corpDeb({ ...parts, releases: "/nonexistent" }), SbxError);
+    assertEquals([error.code, error.hint!.includes(CHANNEL)], ["package.releases_invalid", true]);
   }));
