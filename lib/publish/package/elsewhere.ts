@@ -15,11 +15,12 @@ const RPM_QEMU: Record<string, string> = { amd64: "qemu-system-x86-core", arm64:
 
 /** Files of Debian's package that mean nothing elsewhere, and the places of others there. */
 function filesElsewhere({ files }: Deb): PackageFile[] {
-  return files.filter(({ path }) => !/^usr\/share\/lintian\/|\/changelog\.gz$/.test(path)).map((file) => ({
-    ...file,
-    path: file.path.replace("usr/share/zsh/vendor-completions/", "usr/share/zsh/site-functions/")
-      .replace(/^usr\/share\/doc\/sbx\/copyright$/, "usr/share/licenses/sbx/LICENSE"),
-  }));
+  return files.filter(({ path }) => !/^usr\/share\/lintian\/|^etc\/needrestart\/|\/changelog\.gz$/.test(path))
+    .map((file) => ({
+      ...file,
+      path: file.path.replace("usr/share/zsh/vendor-completions/", "usr/share/zsh/site-functions/")
+        .replace(/^usr\/share\/doc\/sbx\/copyright$/, "usr/share/licenses/sbx/LICENSE"),
+    }));
 }
 
 /**

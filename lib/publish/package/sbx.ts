@@ -25,8 +25,9 @@ WantedBy=default.target
 
 /**
  * Service of one user on a machine without logins: systemctl enable --now sbx-service@NAME. It has
- * its user's rights, and its limits; more confinement would take newuidmap's capabilities, and
- * with them the folders of its VMs.
+ * its user's rights, and its limits. Of the capabilities that a set-user-ID program could get, the ones stay
+ * that newuidmap needs for the folders of VMs, and mmdebstrap as root for images. Filters of system calls,
+ * devices and namespaces would imply NoNewPrivileges before systemd 255, without which newuidmap gets none.
  */
 const INSTANCE_UNIT = `[Unit]
 Description=sbx, virtual machines for agents of %i
@@ -42,6 +43,9 @@ ExecStart=/usr/bin/sbx-service
 KillMode=process
 Restart=on-failure
 UMask=0077
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_SETPCAP CAP_SETFCAP CAP_DAC_OVERRIDE CAP_DAC_READ_SEARCH CAP_CHOWN CAP_FOWNER CAP_FSETID CAP_KILL CAP_MKNOD CAP_SYS_ADMIN CAP_SYS_CHROOT CAP_SYS_RESOURCE CAP_AUDIT_WRITE
+ProtectSystem=full
+PrivateMounts=yes
 ProtectControlGroups=yes
 KeyringMode=private
 LimitCORE=0
@@ -145,6 +149,15 @@ Persistent=true
 WantedBy=timers.target
 `;
 
+/**
+ * For needrestart (Debian's, after each call of apt): it names what runs a replaced sbx, and restarts no
+ * user's service, whose VMs would go on with the old program.
+ */
+const NEEDRESTART = `# sbx: a restarted service finds its VMs again, and they still run the replaced program.
+# "sbx-admin users restart" restarts both, and suspends and resumes VMs where the host can.
+$nrconf{override_rc}{qr(^sbx-service@)} = 0;
+`;
+
 /** Programs beside `sbx`: the same file under other names. */
 export const ROLES = ROLE_PROGRAMS.filter((name) => name !== "sbx");
 
@@ -207,7 +220,9 @@ export function sbxDeb(parts: SbxParts): Deb {
       Description: DESCRIPTION,
     },
     scripts: { postinst: POSTINST, prerm: PRERM, postrm: POSTRM },
+    conffiles: ["/etc/needrestart/conf.d/sbx.conf"],
     files: [
+      { path: "etc/needrestart/conf.d/sbx.conf", content: { text: NEEDRESTART } },
       { path: "usr/bin/sbx", content: { copyOf: parts.program }, mode: 0o755 },
       ...ROLES.map((role) => ({ path: `usr/bin/${role}`, content: { linkTo: "sbx" } })),
       { path: "usr/lib/sbx/vhost-device-vsock", content: { copyOf: vsock.program }, mode: 0o755 },
