@@ -14,11 +14,11 @@ import { BUILT_IN_PRICES, ModelReader } from "../../../lib/network/model/mod.ts"
 import { NetProxy } from "../../../lib/network/mod.ts";
 import { compilePolicy } from "../../../lib/policy/mod.ts";
 
-const [dir, upstreamPort, rootFile] = Deno.args;
+const [dir, upstreamPort, rootFile, sessionId = "bench"] = Deno.args;
 const ADDRESS = "203.0.113.7";
 
 const ledger = await Ledger.open(join(dir, "session.db"), {
-  sessionId: "bench",
+  sessionId,
   onError(error) {
     throw error;
   },
@@ -28,7 +28,7 @@ const broker = await CredentialBroker.open({
   providers: ["anthropic"],
 });
 const gate = new SessionGate({
-  session: { id: "bench", profile_id: "code", profile_revision: "1.0.0" },
+  session: { id: sessionId, profile_id: "code", profile_revision: "1.0.0" },
   policy: compilePolicy([]),
   detections: [],
   recorder: ledger,
