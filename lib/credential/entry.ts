@@ -140,6 +140,14 @@ export interface SshServer {
   host_keys: string[];
 }
 
+/** Terms of a login that a VM is lent for a build (docs/design/contracts/09-credentials.md §9, "Store"). */
+export interface LoanTerms {
+  /** ISO 8601; renewed while the build goes on */
+  until: string;
+  /** the only path of its hosts that it is sent to */
+  path?: string;
+}
+
 /** One credential in the store's file. */
 export interface StoredEntry {
   /** docs/design/contracts/09-credentials.md §9 */
@@ -174,6 +182,8 @@ export interface StoredEntry {
   ssh?: SshTerms;
   /** of a key that signs commits; where the key is elsewhere, a random text is sealed */
   signing?: SigningTerms;
+  /** it ends by itself */
+  loan?: LoanTerms;
   /** ids of the VMs it was captured from or added for; only they may use it until a person adds it for all */
   vms?: string[];
   /** ISO 8601; a revoked entry has no secret */
@@ -185,6 +195,11 @@ export interface StoredEntry {
 /** True for a credential that a person added for some VMs: no other one uses it or takes it for its own. */
 export function isForVms({ source, vms }: Pick<StoredEntry, "source" | "vms">): boolean {
   return source === "added" && vms !== undefined;
+}
+
+/** True for a loan whose time is over: nothing uses it, and the next change of the store removes it. */
+export function isOver({ loan }: Pick<StoredEntry, "loan">, now = Date.now()): boolean {
+  return loan !== undefined && !(now < Date.parse(loan.until));
 }
 
 /** Location of a store's key. */
@@ -219,6 +234,7 @@ function additionalDataOf(
     database,
     ssh,
     signing,
+    loan,
   }: StoredEntry,
 ): Uint8Array<ArrayBuffer> {
   const bound = {
@@ -231,6 +247,7 @@ function additionalDataOf(
     ...(database && { database }),
     ...(ssh && { ssh }),
     ...(signing && { signing }),
+    ...(loan && { loan }),
   };
   return new TextEncoder().encode(canonicalJson(bound));
 }
@@ -291,6 +308,7 @@ function isEntry(value: unknown): value is StoredEntry {
     ssh,
     signing,
     kind,
+    loan,
   } = objectOf(value);
   return typeof ref === "string" && REF.test(ref) && typeof provider === "string" &&
     (isObject(custom)
@@ -303,7 +321,7 @@ function isEntry(value: unknown): value is StoredEntry {
     (decoy === undefined || decoy === true) && isOptional(login, isLogin) &&
     isOptional(subscription, isSubscription) && isOptional(offer, isOffer) &&
     isOptional(database, isDatabase) && isOptional(ssh, isSsh) &&
-    isOptional(signing, isSigning) &&
+    isOptional(signing, isSigning) && isOptional(loan, isLoan) &&
     isOptional(kind, (text) => text === "token") && isOptional(revoked_at, isText) &&
     isOptional(sealed, (text) => typeof text === "string") &&
     (sealed === undefined) === (revoked_at !== undefined);
@@ -360,6 +378,11 @@ function isSigning(value: unknown): boolean {
   const { format, from, public: key, fingerprint, emails, place } = objectOf(value);
   return [format, from, fingerprint].every(isText) && typeof key === "string" && key.length <= PUBLIC_MAX &&
     isOptional(emails, isTextList) && isOptional(place, isText);
+}
+
+function isLoan(value: unknown): boolean {
+  const { until, path } = objectOf(value);
+  return isText(until) && isOptional(path, isText);
 }
 
 function isTextList(value: unknown): boolean {

@@ -6,7 +6,7 @@ import { placeIn } from "./decoy.ts";
 import type { CredentialSubstitution } from "../event/mod.ts";
 import { CredentialDenied, type Destination } from "../network/interface/mod.ts";
 import { awsEndpoint } from "../network/aws/mod.ts";
-import { isForVms, isSamePlace, type LoginPlace } from "./entry.ts";
+import { isForVms, isOver, isSamePlace, type LoginPlace } from "./entry.ts";
 import { type Catalogue, hostTest } from "./catalogue.ts";
 import { plainHost } from "../base/address/mod.ts";
 import { mintsCloudKeys } from "./cloud/minting.ts";
@@ -90,6 +90,7 @@ function ownerDenial(vault: Vault, credential: Credential, to: GrantTo): string 
   const { isOwn, isRevoked, entry } = credential;
   const isAdded = entry.source === "added";
   if (isRevoked) return REASON.revoked;
+  if (isOver(entry)) return REASON.over;
   if (isForVms(entry) && (to.isHost || !isOwn)) return REASON.notGranted;
   const isGranted = to.isHost
     ? vault.mayHostUse(entry.provider)
@@ -122,9 +123,10 @@ function useDenial(
   to: GrantTo,
   isAllowed: IsAllowed,
 ): string | undefined {
-  const { provider, subscription, origin } = credential.entry;
+  const { provider, subscription, origin, loan } = credential.entry;
   const catalogue = vault.catalogueOf(credential);
   if (!isAllowed(provider, catalogue)) return REASON.wrongPlace;
+  if (loan?.path !== undefined && to.path !== loan.path) return REASON.wrongPath;
   if (subscription?.part === "refresh") return REASON.hostOnly;
   if (subscription && !catalogue.carriesSubscription(provider, to.host, to.path)) return REASON.wrongUse;
   if (origin && !(Date.now() < (credential.expiresAt ?? 0))) return REASON.notProvided;

@@ -14,8 +14,10 @@ export { decoySecret, providerOfToken } from "./token.ts";
 export {
   ENTRIES_MAX,
   isForVms,
+  isOver,
   type KeyPlace,
   LABEL_MAX,
+  type LoanTerms,
   type LoginPlace,
   type LoginTerms,
   type Obtained,

@@ -7,7 +7,9 @@ import {
   type DatabaseTerms,
   ENTRIES_MAX,
   isForVms,
+  isOver,
   isSamePlace,
+  type LoanTerms,
   loginEntry,
   type LoginPlace,
   type NewLoginSecret,
@@ -57,6 +59,8 @@ export interface NewCredential {
   vm?: string;
   /** id of the VM that alone may use it, of a credential that a person adds */
   only?: string;
+  /** with `only`: it ends by itself */
+  loan?: LoanTerms;
 }
 
 /** Content of the store, and the stamp of its file. */
@@ -224,6 +228,17 @@ export class CredentialStore {
   }
 
   /**
+   * Removes loans whose time is over, as each change of the store does.
+   *
+   * @returns the end of the next one, in Unix `ms`; `undefined` without one
+   */
+  async endLoans(): Promise<number | undefined> {
+    if (this.list().some((entry) => isOver(entry))) await this.#change(() => {});
+    const ends = this.list().flatMap(({ loan }) => loan ? [Date.parse(loan.until)] : []);
+    return ends.length > 0 ? Math.min(...ends) : undefined;
+  }
+
+  /**
    * Reads, changes and writes the store under its lock. Changes of this process are queued, so that only one
    * waits for the lock. The key is loaded on demand: a credential can be revoked without it.
    */
@@ -243,7 +258,7 @@ export class CredentialStore {
         const place = file?.key ?? made?.place;
         // No store and nothing for one: a file without the place of its key could not be read again.
         if (!place) return result;
-        const remaining = dropExcess([...entries.values()]);
+        const remaining = dropExcess([...entries.values()].filter((entry) => !isOver(entry)));
         await writeAtomic(
           this.path,
           JSON.stringify({ version: 1, key: place, entries: remaining }, null, 1) + "\n",
@@ -308,7 +323,7 @@ function requireSameTerms({ provider, database, vm }: NewCredential, before?: St
 }
 
 function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry): StoredEntry {
-  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, offer, vm, only } =
+  const { provider, label, hosts, custom, origin, decoy, database, ssh, signing, offer, vm, only, loan } =
     credential;
   const alive = before?.revoked_at === undefined ? before : undefined;
   const entry: StoredEntry = {
@@ -339,6 +354,8 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   if (places) entry.custom = places;
   if (origin ?? alive?.origin) entry.origin = origin ?? alive?.origin;
   if (texts.vms.length) entry.vms = texts.vms;
+  // What the VM has for good is no loan.
+  if (loan && (!alive || alive.loan)) entry.loan = loan;
   // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;
   return entry;

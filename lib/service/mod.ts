@@ -9,6 +9,7 @@ export { dotEnvWithoutSecrets, isDotEnv } from "./contract/credentials.ts";
 export { signingCredential } from "./contract/signing.ts";
 export { addedProviders, providerViews } from "./contract/providers.ts";
 export { credentialView, isShown, newCredential, usersOf, vmsWith } from "./contract/credentials.ts";
+export { Loans } from "./contract/loans.ts";
 export { auditCredentials, type AuditedSession } from "./contract/credential_audit.ts";
 export { type GrantedVm, grantedVms } from "./contract/labels.ts";
 export { sshTerms } from "./contract/ssh.ts";

@@ -1,16 +1,22 @@
 /** Docker's logins of this machine in a build's VM: refs that only it can use, while it builds. */
 import { asSbxError, ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
+import { backgroundInterval } from "../../../lib/base/time/mod.ts";
 import type { CredentialAdded, CredentialList, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { BuildPlan, Login } from "../../../lib/publish/build/mod.ts";
 import type { HostLogin } from "../../../lib/publish/environment/mod.ts";
 
-/** Registries whose tokens come from another host, which gets the password. */
-const TOKEN_HOSTS: Record<string, string> = {
-  "docker.io": "auth.docker.io",
-  "registry.gitlab.com": "gitlab.com",
+/**
+ * Registries whose tokens come from another host, which gets the password. That host may serve more than
+ * tokens: the login is for this path only.
+ */
+const TOKEN_PLACES: Record<string, { host: string; path?: string }> = {
+  "docker.io": { host: "auth.docker.io" },
+  "registry.gitlab.com": { host: "gitlab.com", path: "/jwt/auth" },
 };
+/** Time for which a VM is lent a login, in `seconds`; the build says so again after a third of it. */
+const LOAN_S = 600;
 
 /** Logins of a build, which end with it. */
 export interface LentLogins extends AsyncDisposable {
@@ -28,9 +34,12 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
   ]);
   const label = `Docker's login for ${vm.name}`;
   const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
-  // Of a build that was cut off.
-  await end(client, credentials.filter((each) => each.label === label).map(({ ref }) => ref));
+  // Of a build that was cut off. A person's own credential may have the same label.
+  const lent = credentials.filter((each) => each.loan && each.label === label);
+  await end(client, lent.map(({ ref }) => ref));
   const logins: Login[] = [];
+  const loans: (() => Promise<CredentialAdded>)[] = [];
+  const refs: string[] = [];
   const named = new Set(plan.logins.map(({ registry }) => registry));
   const references = [
     ...baseReferences(plan.context.dockerfile, plan.args),
@@ -47,7 +56,14 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
           hint: "store its password, as sbx credentials add --help shows, and build with --login",
         });
       }
-      logins.push({ registry: found.registry, user: found.user, ref: await lend(client, found, vm, label) });
+      const loan = () => lend(client, found, vm, label);
+      const { ref, loan: terms } = await loan();
+      logins.push({ registry: found.registry, user: found.user, ref });
+      // One that the VM has for good stays.
+      if (terms) {
+        loans.push(loan);
+        refs.push(ref);
+      }
       note(
         `sbx: logging in to ${plain(found.registry)} as ${plain(found.user)}: Docker's login of this machine`,
       );
@@ -57,29 +73,50 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
       named.add(registry);
     }
   }
-  return { logins, [Symbol.asyncDispose]: () => end(client, logins.map(({ ref }) => ref)) };
+  let renewing = Promise.resolve();
+  const timer = backgroundInterval(() => {
+    renewing = renewing.then(async () => {
+      for (const loan of loans) await loan();
+    }).catch((error) =>
+      note(`sbx: a login for the build may end early: ${plain(asSbxError(error, "lending it").message)}`)
+    );
+  }, LOAN_S * 1000 / 3);
+  return {
+    logins,
+    async [Symbol.asyncDispose]() {
+      clearInterval(timer);
+      // One that comes later would stay until its time is over.
+      await renewing;
+      await end(client, refs);
+    },
+  };
 }
 
-async function lend(client: Client, found: HostLogin, vm: VmSummary, label: string): Promise<string> {
+async function lend(
+  client: Client,
+  found: HostLogin,
+  vm: VmSummary,
+  label: string,
+): Promise<CredentialAdded> {
   const { claimantOf, DEFINITIONS } = await import("../../../lib/credential/mod.ts");
   const registry = found.registry.split("/")[0];
-  const host = TOKEN_HOSTS[registry] ?? registry;
-  const { ref } = await client.json<CredentialAdded>("POST", "/credentials/add", {
+  const { host, path } = TOKEN_PLACES[registry] ?? { host: registry };
+  return await client.json<CredentialAdded>("POST", "/credentials/add", {
     json: {
       provider: claimantOf(host, DEFINITIONS)?.id ?? "registry",
       host,
       secret: found.password,
       label,
       vm: vm.id,
+      loan: { seconds: LOAN_S, ...(path !== undefined && { path }) },
     },
   });
-  return ref;
 }
 
 async function end(client: Client, refs: readonly string[]): Promise<void> {
   for (const ref of refs) {
     await client.json("DELETE", `/credentials/${segment(ref)}`).catch(
-      ignore("only this VM can use it, and its next build tries again"),
+      ignore("only this VM can use it, and it ends by itself"),
     );
   }
 }

@@ -11,6 +11,7 @@ import {
   type GivenVm,
   type GrantedVm,
   isShown,
+  Loans,
   newCredential,
   providerViews,
   type SecretPrograms,
@@ -41,6 +42,8 @@ export function routeCredentials(
   { corp, secrets, runningVms, sessions, give }: CredentialSources,
 ): void {
   const store = new CredentialStore(storePath(home));
+  const loans = new Loans(store);
+  loans.look();
 
   handle(
     app,
@@ -64,6 +67,7 @@ export function routeCredentials(
       await secrets.accept(body.origin, { provider: credential.provider, key: body.secret });
     const [entry] = await store.add([credential]);
     keep?.(entry.ref);
+    if (entry.loan) loans.look();
     if (keep) await secrets.provideAll(entry.ref);
     if (!isForVms(entry)) await recordStep(home, "providers");
     const given = entry.decoy || isForVms(entry) ? [] : await give?.(entry.provider) ?? [];

@@ -112,6 +112,14 @@ const SigningTerms = z.object({
   place: z.string().optional().describe("socket of the agent; folder of gpg"),
 });
 
+/** Longest time of a loan, in seconds (docs/design/contracts/14-limits.md §14). */
+export const LOAN_MAX_S = 3600;
+const Loan = z.strictObject({
+  seconds: z.int().min(1).max(LOAN_MAX_S).describe("from now on; the same request later begins them again"),
+  path: z.string().max(1024).regex(/^\/[^?#\s]*$/, "must be an absolute path without a query").optional()
+    .describe("the only path of its host that it is sent to"),
+});
+
 export const CredentialView = z.object({
   ref: z.string().describe("opaque reference: credential:blake3:<64 hex>"),
   provider: ProviderId,
@@ -123,6 +131,9 @@ export const CredentialView = z.object({
   database: DatabaseTerms.optional().describe("of a database's password"),
   ssh: SshTerms.optional().describe("of an SSH key"),
   signing: SigningTerms.optional().describe("of a key that signs commits and tags"),
+  loan: z.object({ until: z.string(), path: z.string().optional() }).optional().describe(
+    "it is lent to one VM, and ends by itself",
+  ),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   kind: z.enum(["key", "token", "subscription"]).describe(
@@ -198,6 +209,7 @@ export const CredentialAdd = z.strictObject({
   vm: z.string().max(128).optional().describe(
     "id of a VM: no other uses the secret, and revoking it removes the entry; for a secret without other terms",
   ),
+  loan: Loan.optional().describe("with vm: it ends by itself"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 

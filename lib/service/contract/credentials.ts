@@ -24,6 +24,7 @@ import {
   hostTest,
   isForVms,
   isLeft,
+  type LoanTerms,
   looksSecret,
   type NewCredential,
   type Provider,
@@ -50,7 +51,7 @@ import { type BootFile, CA_PATH, TRUST_BUNDLES, TRUST_VARIABLES } from "../../ma
  * @throws {SbxError} `credential.invalid`: its fields do not fit together; as {@linkcode findAdded}
  */
 export function newCredential(
-  { provider, secret, label, host, decoy, custom: said, origin, database, signing, vm }: CredentialAdd,
+  { provider, secret, label, host, decoy, custom: said, origin, database, signing, vm, loan }: CredentialAdd,
   added: readonly AddedProvider[] = [],
   ssh?: SshTerms,
 ): NewCredential {
@@ -76,6 +77,11 @@ export function newCredential(
   if (vm !== undefined && (secret === undefined || decoy || custom || origin || database || ssh)) {
     throw new SbxError("credential.invalid", "a credential for one VM is a secret of a known provider", {
       hint: "leave out vm, or all fields but provider, secret, label and host",
+    });
+  }
+  if (loan && vm === undefined) {
+    throw new SbxError("credential.invalid", "only one VM is lent a credential", {
+      hint: "name the VM by its id in vm, or leave out loan",
     });
   }
   if (database) requireDatabase(definition, host!, database);
@@ -111,7 +117,13 @@ export function newCredential(
     ...(database && Object.keys(database).length > 0 && { database }),
     ...(ssh && { ssh }),
     ...(vm !== undefined && { only: vm }),
+    ...(loan && { loan: loanOf(loan) }),
   };
+}
+
+function loanOf({ seconds, path }: NonNullable<CredentialAdd["loan"]>): LoanTerms {
+  const until = new Date(Date.now() + seconds * 1000).toISOString();
+  return { until, ...(path !== undefined && { path }) };
 }
 
 const CLOUD_HINTS: Record<CloudTerms["kind"], string> = {

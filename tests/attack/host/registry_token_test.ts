@@ -145,3 +145,60 @@ Deno.test(
     }
   }),
 );
+
+Deno.test(
+  "a login that a VM was lent ends with its time, and goes to the one path that it is for",
+  world([], async ({ open, store }) => {
+    const after = (ms: number) => new Date(Date.now() + ms).toISOString();
+    const [day, path] = [86_400_000, "/jwt/auth"];
+    const lent = { provider: "gitlab", secret: PASSWORD, hosts: ["gitlab.com"], only: "vm-a" };
+    const [{ ref }] = await store.add([{ ...lent, loan: { until: after(day), path } }]);
+    const broker = await open(["gitlab"], "vm-a", "stored");
+    const place = to("gitlab.com");
+    const use = (path: string, headers = basic(`me:${ref}`)) => send(broker, path, headers, place);
+    assertEquals(use(`${path}?service=container_registry`), basic(`me:${PASSWORD}`));
+    for (
+      const other of ["/api/v4/user", "/", `${path}/../../api/v4/user`, `/x${path}`, "/me/code.git/info/refs"]
+    ) {
+      assertThrows(() => use(other), CredentialDenied, undefined, other);
+    }
+    assertThrows(() => use(`/api/v4/user?private_token=${ref}`), CredentialDenied);
+
+    // Lent again, under the same ref, and over.
+    await store.add([{ ...lent, loan: { until: after(2 * day), path } }]);
+    await broker.refresh();
+    assertEquals(use(path), basic(`me:${PASSWORD}`));
+    const [entry] = store.list();
+    await store.put(() => ({
+      put: [{ entry: { ...entry, loan: { until: after(-1), path } }, secret: PASSWORD }],
+    }));
+    assertEquals(store.list(), [], "the write removes it");
+    await broker.refresh();
+    assertThrows(() => use(path), CredentialDenied);
+  }),
+);
+
+Deno.test(
+  "a loan whose time is over is used by nothing while the store keeps it, and no change of its file renews it",
+  world([], async ({ open, store }) => {
+    const until = (ms: number) => ({ until: new Date(Date.now() + ms).toISOString() });
+    const credential = { provider: "registry", secret: PASSWORD, hosts: ["registry.example"], only: "vm-a" };
+    const [{ ref }] = await store.add([{ ...credential, loan: until(86_400_000) }]);
+    const text = await Deno.readTextFile(store.path);
+    const { loan } = store.list()[0];
+    // Another end in the file: the seal is of the first one.
+    await Deno.writeTextFile(store.path, text.replace(loan!.until, until(2 * 86_400_000).until));
+    const place = to("registry.example");
+    const tampered = await open(["registry"], "vm-a", "stored");
+    assertThrows(() => send(tampered, "/v2/", basic(`me:${ref}`), place), CredentialDenied);
+    await Deno.writeTextFile(store.path, text.replace(loan!.until, until(-1).until));
+    const broker = await open(["registry"], "vm-a", "stored");
+    assertThrows(() => send(broker, "/v2/", basic(`me:${ref}`), place), CredentialDenied);
+    assertEquals([await store.endLoans(), store.list()], [undefined, []]);
+
+    // What the VM has for good is no loan, and is not made one.
+    await store.add([credential]);
+    const [{ loan: none }] = await store.add([{ ...credential, loan: until(1000) }]);
+    assertEquals([none, await store.endLoans(), store.list().length], [undefined, undefined, 1]);
+  }),
+);
