@@ -1,59 +1,47 @@
-/** seccomp filter for a process that needs only its open files and sockets. Linux only. */
+/**
+ * seccomp filters for a process that needs only its open files, and for the programs of a machine. Linux
+ * only.
+ */
+import {
+  ALLOW,
+  applyFilter,
+  dropNewPrivileges,
+  fail,
+  FILTER_ALL_THREADS,
+  filterOf,
+  hasFilters,
+} from "./seccomp.ts";
 
-const PR_SET_NO_NEW_PRIVS = 38;
-const SECCOMP_SET_MODE_FILTER = 1n;
-/** Applies to every thread of the process, including running ones. */
-const SECCOMP_FILTER_FLAG_TSYNC = 1n;
-const RET_ALLOW = 0x7fff0000;
-/** Fails the call with EACCES. */
-const RET_DENY = 0x00050000 | 13;
-const LOAD_WORD = 0x20;
-const JUMP_EQUAL = 0x15;
-const JUMP_AT_LEAST = 0x35;
-const RETURN = 0x06;
-/** Marks calls of the x32 interface, which has its own numbers. */
-const X32_BIT = 0x40000000;
+const EPERM = 1, EACCES = 13, ENOSYS = 38;
+const AF_UNIX = 1;
+/** All kinds of namespaces of clone(2). */
+const NEW_NAMESPACES = 0x7e020000;
 
-interface SeccompArch {
-  audit: number;
-  seccomp: bigint;
-  /**
-   * Numbers of calls that open, connect, listen, start, signal, rename files, or bypass a filter. Pipes,
-   * threads, memory and calls on open files stay allowed.
-   */
-  denied: number[];
-}
-
-// Call numbers, in the kernel's order of each table.
-const ARCHES: Partial<Record<typeof Deno.build.arch, SeccompArch>> = {
-  x86_64: {
-    audit: 0xc000003e,
-    seccomp: 317n,
-    // deno-fmt-ignore
-    denied: [
-      /* open */ 2, /* socket connect accept bind listen */ 41, 42, 43, 49, 50, /* execve kill truncate chdir */ 59, 62, 76, 80,
-      /* rename mkdir rmdir creat link unlink symlink chmod chown lchown */ 82, 83, 84, 85, 86, 87, 88, 90, 92, 94,
-      /* ptrace mknod chroot mount */ 101, 133, 161, 165, /* openat mkdirat mknodat fchownat */ 257, 258, 259, 260,
-      /* rt_sigqueueinfo tkill tgkill rt_tgsigqueueinfo */ 129, 200, 234, 297,
-      /* unlinkat renameat linkat symlinkat fchmodat unshare */ 263, 264, 265, 266, 268, 272,
-      /* accept4 perf_event_open open_by_handle_at setns process_vm_readv process_vm_writev */ 288, 298, 304, 308, 310, 311,
-      /* renameat2 bpf execveat userfaultfd io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */
-      316, 321, 322, 323, 425, 434, 437, 438, 452,
-    ],
-  },
-  aarch64: {
-    audit: 0xc00000b7,
-    seccomp: 277n,
-    // deno-fmt-ignore
-    denied: [
-      /* mknodat mkdirat unlinkat symlinkat linkat renameat mount truncate */ 33, 34, 35, 36, 37, 38, 40, 45,
-      /* chdir chroot fchmodat fchownat openat unshare ptrace kill */ 49, 51, 53, 54, 56, 97, 117, 129,
-      /* tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo */ 130, 131, 138, 240,
-      /* socket bind listen accept connect execve perf_event_open accept4 */ 198, 200, 201, 202, 203, 221, 241, 242,
-      /* open_by_handle_at setns process_vm_readv process_vm_writev renameat2 bpf execveat userfaultfd */
-      265, 268, 270, 271, 276, 280, 281, 282, /* io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */ 425, 434, 437, 438, 452,
-    ],
-  },
+/**
+ * Calls that open, connect, listen, start, signal, rename files, or bypass a filter. Pipes, threads, memory
+ * and calls on open files stay allowed. Numbers are in the order of the kernel's tables.
+ */
+const DENIED: Partial<Record<typeof Deno.build.arch, number[]>> = {
+  // deno-fmt-ignore
+  x86_64: [
+    /* open */ 2, /* socket connect accept bind listen */ 41, 42, 43, 49, 50, /* execve kill truncate chdir */ 59, 62, 76, 80,
+    /* rename mkdir rmdir creat link unlink symlink chmod chown lchown */ 82, 83, 84, 85, 86, 87, 88, 90, 92, 94,
+    /* ptrace mknod chroot mount */ 101, 133, 161, 165, /* openat mkdirat mknodat fchownat */ 257, 258, 259, 260,
+    /* rt_sigqueueinfo tkill tgkill rt_tgsigqueueinfo */ 129, 200, 234, 297,
+    /* unlinkat renameat linkat symlinkat fchmodat unshare */ 263, 264, 265, 266, 268, 272,
+    /* accept4 perf_event_open open_by_handle_at setns process_vm_readv process_vm_writev */ 288, 298, 304, 308, 310, 311,
+    /* renameat2 bpf execveat userfaultfd io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */
+    316, 321, 322, 323, 425, 434, 437, 438, 452,
+  ],
+  // deno-fmt-ignore
+  aarch64: [
+    /* mknodat mkdirat unlinkat symlinkat linkat renameat mount truncate */ 33, 34, 35, 36, 37, 38, 40, 45,
+    /* chdir chroot fchmodat fchownat openat unshare ptrace kill */ 49, 51, 53, 54, 56, 97, 117, 129,
+    /* tkill tgkill rt_sigqueueinfo rt_tgsigqueueinfo */ 130, 131, 138, 240,
+    /* socket bind listen accept connect execve perf_event_open accept4 */ 198, 200, 201, 202, 203, 221, 241, 242,
+    /* open_by_handle_at setns process_vm_readv process_vm_writev renameat2 bpf execveat userfaultfd */
+    265, 268, 270, 271, 276, 280, 281, 282, /* io_uring_setup pidfd_open openat2 pidfd_getfd fchmodat2 */ 425, 434, 437, 438, 452,
+  ],
 };
 
 /**
@@ -63,46 +51,71 @@ const ARCHES: Partial<Record<typeof Deno.build.arch, SeccompArch>> = {
  * @returns false when the kernel does not support the filter
  */
 export function confineProcess(): boolean {
-  const arch = ARCHES[Deno.build.arch];
-  if (Deno.build.os !== "linux" || !arch) return false;
-  const libc = Deno.dlopen("libc.so.6", {
-    prctl: { parameters: ["i32", "u64", "u64", "u64", "u64"], result: "i32" },
-    syscall: { parameters: ["i64", "u64", "u64", "buffer"], result: "i64" },
-  });
-  const filter = encodeFilter(arch);
-  // struct sock_fprog: number of instructions, and their address.
-  const prog = new DataView(new ArrayBuffer(16));
-  prog.setUint16(0, filter.byteLength / 8, true);
-  prog.setBigUint64(8, BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(filter))), true);
-  const isActive = libc.symbols.prctl(PR_SET_NO_NEW_PRIVS, 1n, 0n, 0n, 0n) === 0 &&
-    libc.symbols.syscall(
-        arch.seccomp,
-        SECCOMP_SET_MODE_FILTER,
-        SECCOMP_FILTER_FLAG_TSYNC,
-        new Uint8Array(prog.buffer),
-      ) === 0n;
-  libc.close();
-  return isActive;
+  const denied = DENIED[Deno.build.arch];
+  if (!denied || !hasFilters()) return false;
+  const refused = fail(EACCES);
+  const filter = filterOf({ ends: denied.map((nr) => [nr, refused]), foreign: refused });
+  return dropNewPrivileges() && applyFilter(filter, FILTER_ALL_THREADS) === 0;
 }
 
-/** Encodes a filter that denies the listed calls, calls of other architectures, and x32. */
-function encodeFilter({ audit, denied }: SeccompArch): Uint8Array<ArrayBuffer> {
-  const count = denied.length;
-  const instructions: [code: number, onTrue: number, onFalse: number, value: number][] = [
-    [LOAD_WORD, 0, 0, 4],
-    [JUMP_EQUAL, 0, count + 3, audit],
-    [LOAD_WORD, 0, 0, 0],
-    [JUMP_AT_LEAST, count + 1, 0, X32_BIT],
-    ...denied.map((nr, at): [number, number, number, number] => [JUMP_EQUAL, count - at, 0, nr]),
-    [RETURN, 0, 0, RET_ALLOW],
-    [RETURN, 0, 0, RET_DENY],
-  ];
-  const view = new DataView(new ArrayBuffer(instructions.length * 8));
-  for (const [at, [code, onTrue, onFalse, value]] of instructions.entries()) {
-    view.setUint16(at * 8, code, true);
-    view.setUint8(at * 8 + 2, onTrue);
-    view.setUint8(at * 8 + 3, onFalse);
-    view.setUint32(at * 8 + 4, value, true);
-  }
-  return new Uint8Array(view.buffer);
+interface MachineCalls {
+  socket: number;
+  clone: number;
+  clone3: number;
+  denied: number[];
+}
+
+/** Calls by which a program could reach past its files and sockets, or that attack the kernel. */
+const MACHINE: Partial<Record<typeof Deno.build.arch, MachineCalls>> = {
+  x86_64: {
+    socket: 41,
+    clone: 56,
+    clone3: 435,
+    // deno-fmt-ignore
+    denied: [
+      /* ptrace syslog vhangup pivot_root */ 101, 103, 153, 155, /* modify_ldt adjtimex chroot acct settimeofday */ 154, 159, 161, 163, 164,
+      /* mount umount2 swapon swapoff reboot */ 165, 166, 167, 168, 169, /* sethostname setdomainname iopl ioperm */ 170, 171, 172, 173,
+      /* init_module delete_module quotactl clock_settime */ 175, 176, 179, 227, /* kexec_load add_key request_key keyctl */ 246, 248, 249, 250,
+      /* unshare perf_event_open name_to_handle_at open_by_handle_at clock_adjtime setns */ 272, 298, 303, 304, 305, 308,
+      /* process_vm_readv process_vm_writev kcmp finit_module kexec_file_load */ 310, 311, 312, 313, 320,
+      /* bpf userfaultfd io_uring_setup io_uring_enter io_uring_register */ 321, 323, 425, 426, 427,
+      /* open_tree move_mount fsopen fsconfig fsmount fspick */ 428, 429, 430, 431, 432, 433,
+      /* pidfd_getfd process_madvise mount_setattr */ 438, 440, 442,
+    ],
+  },
+  aarch64: {
+    socket: 198,
+    clone: 220,
+    clone3: 435,
+    // deno-fmt-ignore
+    denied: [
+      /* umount2 mount pivot_root chroot vhangup quotactl acct */ 39, 40, 41, 51, 58, 60, 89, /* unshare kexec_load init_module delete_module */ 97, 104, 105, 106,
+      /* clock_settime syslog ptrace reboot */ 112, 116, 117, 142, /* sethostname setdomainname settimeofday adjtimex */ 161, 162, 170, 171,
+      /* add_key request_key keyctl swapon swapoff */ 217, 218, 219, 224, 225, /* perf_event_open name_to_handle_at open_by_handle_at clock_adjtime setns */ 241, 264, 265, 266, 268,
+      /* process_vm_readv process_vm_writev kcmp finit_module */ 270, 271, 272, 273, /* bpf userfaultfd kexec_file_load */ 280, 282, 294,
+      /* io_uring_setup io_uring_enter io_uring_register */ 425, 426, 427, /* open_tree move_mount fsopen fsconfig fsmount fspick */ 428, 429, 430, 431, 432, 433,
+      /* pidfd_getfd process_madvise mount_setattr */ 438, 440, 442,
+    ],
+  },
+};
+
+/**
+ * Denies this thread, and the programs that it starts, all sockets but Unix ones, namespaces, and calls that
+ * the programs of a machine have no use for. They can gain no privileges any more.
+ *
+ * @returns false when the kernel does not support the filter
+ */
+export function restrictCalls(): boolean {
+  const calls = MACHINE[Deno.build.arch];
+  if (!calls || !hasFilters()) return false;
+  const refused = fail(EPERM);
+  const filter = filterOf({
+    tests: [
+      { nr: calls.socket, at: 0, value: AF_UNIX, then: ALLOW, otherwise: refused },
+      { nr: calls.clone, at: 0, bits: NEW_NAMESPACES, then: refused, otherwise: ALLOW },
+    ],
+    // Its flags are out of a filter's reach; without it, libc takes clone(2).
+    ends: [[calls.clone3, fail(ENOSYS)], ...calls.denied.map((nr) => [nr, refused] as const)],
+  });
+  return dropNewPrivileges() && applyFilter(filter) === 0;
 }

@@ -31,3 +31,8 @@ export function loadFunctions<const T extends Definitions>(definitions: T): Func
   });
   return Object.fromEntries(entries);
 }
+
+/** Address of a buffer's first byte. The buffer must be held as long as the address is used. */
+export function addressOf(bytes: Uint8Array<ArrayBuffer>): bigint {
+  return BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes)));
+}

@@ -3,21 +3,9 @@
  * filter on itself, which the programs that it starts inherit. Linux 5.14 and later.
  */
 import { O_CLOEXEC, O_PATH } from "./flags.ts";
+import { addressOf } from "./load.ts";
+import { ALLOW, applyFilter, fail, FILTER_NEW_LISTENER, filterOf, NOTIFY } from "./seccomp.ts";
 
-const SECCOMP_SET_MODE_FILTER = 1n;
-const SECCOMP_FILTER_FLAG_NEW_LISTENER = 8n;
-const RET_ALLOW = 0x7fff0000;
-const RET_NOTIFY = 0x7fc00000;
-const RET_ERRNO = 0x00050000;
-const LOAD_WORD = 0x20;
-const JUMP_EQUAL = 0x15;
-const JUMP_AT_LEAST = 0x35;
-const JUMP_ANY_BIT = 0x45;
-const RETURN = 0x06;
-/** Offsets in `struct seccomp_data`, in `bytes`; of an argument, its lower half. */
-const OFFSET = { nr: 0, arch: 4, argument: (at: number) => 16 + at * 8 } as const;
-/** Marks calls of the x32 interface, which has its own numbers. */
-const X32_BIT = 0x40000000;
 const EPERM = 1;
 
 const NOTIF_RECV = 0xc0502100n, NOTIF_SEND = 0xc0182101n, NOTIF_ADDFD = 0x40182103n;
@@ -42,8 +30,6 @@ export type CallName =
   | "unlinkat";
 
 interface CallArch {
-  audit: number;
-  seccomp: bigint;
   calls: Record<CallName, number>;
   /** calls that change a mode, and the place of that among their arguments */
   chmod: [nr: number, mode: number][];
@@ -51,15 +37,11 @@ interface CallArch {
 
 const ARCHES: Partial<Record<typeof Deno.build.arch, CallArch>> = {
   x86_64: {
-    audit: 0xc000003e,
-    seccomp: 317n,
     // deno-fmt-ignore
     calls: { openat: 257, mkdirat: 258, mknodat: 259, unlinkat: 263, renameat: 264, linkat: 265, symlinkat: 266, renameat2: 316, openat2: 437 },
     chmod: [[91, 1], [268, 2], [452, 2]],
   },
   aarch64: {
-    audit: 0xc00000b7,
-    seccomp: 277n,
     // deno-fmt-ignore
     calls: { mknodat: 33, mkdirat: 34, unlinkat: 35, symlinkat: 36, linkat: 37, renameat: 38, openat: 56, renameat2: 276, openat2: 437 },
     chmod: [[52, 1], [53, 2], [452, 2]],
@@ -77,7 +59,6 @@ export interface WaitingCall {
 
 function loadLibc() {
   return Deno.dlopen("libc.so.6", {
-    syscall: { parameters: ["i64", "u64", "u64", "buffer"], result: "i64" },
     ioctl: { parameters: ["i32", "u64", "buffer"], result: "i32" },
     process_vm_readv: {
       parameters: ["i32", "buffer", "u64", "buffer", "u64", "u64"],
@@ -100,20 +81,17 @@ const libc = () => loaded ??= loadLibc().symbols;
  * @throws {Error} the kernel does not support it, or another listener exists
  */
 export function listenToCalls(): number {
-  const arch = archOf();
-  const filter = encode(instructions(arch));
-  const prog = new DataView(new ArrayBuffer(16));
-  prog.setUint16(0, filter.byteLength / 8, true);
-  prog.setBigUint64(8, addressOf(filter), true);
-  const bytes = new Uint8Array(prog.buffer);
-  const listener = libc().syscall(
-    arch.seccomp,
-    SECCOMP_SET_MODE_FILTER,
-    SECCOMP_FILTER_FLAG_NEW_LISTENER,
-    bytes,
-  );
-  if (listener < 0n) throw new Error("the kernel refused a seccomp filter with a listener");
-  return Number(listener);
+  const { calls: { openat, ...calls }, chmod } = archOf();
+  const filter = filterOf({
+    tests: [
+      { nr: openat, at: 2, bits: O_PATH | O_CREAT, then: NOTIFY, otherwise: ALLOW },
+      ...chmod.map(([nr, at]) => ({ nr, at, bits: SET_ID, then: fail(EPERM), otherwise: ALLOW })),
+    ],
+    ends: Object.values(calls).map((nr) => [nr, NOTIFY]),
+  });
+  const listener = applyFilter(filter, FILTER_NEW_LISTENER);
+  if (listener < 0) throw new Error("the kernel refused a seccomp filter with a listener");
+  return listener;
 }
 
 /** Receives and answers calls, one at a time. */
@@ -224,43 +202,4 @@ function archOf(): CallArch {
   const arch = ARCHES[Deno.build.arch];
   if (Deno.build.os !== "linux" || !arch) throw new Error("no such filter on this system");
   return arch;
-}
-
-type Instruction = [code: number, onTrue: number, onFalse: number, value: number];
-
-/** Calls of another architecture, and of x32, fail. */
-function instructions({ audit, calls: { openat, ...calls }, chmod }: CallArch): Instruction[] {
-  const body: Instruction[] = [];
-  const load = (offset: number): Instruction => [LOAD_WORD, 0, 0, offset];
-  const give = (value: number): Instruction => [RETURN, 0, 0, value];
-  body.push(load(OFFSET.arch), [JUMP_EQUAL, 1, 0, audit], give(RET_ERRNO | EPERM));
-  body.push(load(OFFSET.nr), [JUMP_AT_LEAST, 0, 1, X32_BIT], give(RET_ERRNO | EPERM));
-  const test = (nr: number, argument: number, bits: number, found: number) =>
-    body.push(
-      [JUMP_EQUAL, 0, 4, nr],
-      load(OFFSET.argument(argument)),
-      [JUMP_ANY_BIT, 1, 0, bits],
-      give(RET_ALLOW),
-      give(found),
-    );
-  test(openat, 2, O_PATH | O_CREAT, RET_NOTIFY);
-  for (const [nr, mode] of chmod) test(nr, mode, SET_ID, RET_ERRNO | EPERM);
-  for (const nr of Object.values(calls)) body.push([JUMP_EQUAL, 0, 1, nr], give(RET_NOTIFY));
-  body.push(give(RET_ALLOW));
-  return body;
-}
-
-function encode(list: Instruction[]): Uint8Array<ArrayBuffer> {
-  const view = new DataView(new ArrayBuffer(list.length * 8));
-  for (const [at, [code, onTrue, onFalse, value]] of list.entries()) {
-    view.setUint16(at * 8, code, true);
-    view.setUint8(at * 8 + 2, onTrue);
-    view.setUint8(at * 8 + 3, onFalse);
-    view.setUint32(at * 8 + 4, value, true);
-  }
-  return new Uint8Array(view.buffer);
-}
-
-function addressOf(bytes: Uint8Array<ArrayBuffer>): bigint {
-  return BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes)));
 }
