@@ -50,7 +50,7 @@ let libc: ReturnType<typeof loadLibc> | undefined;
 
 /** Memory without a name in any file system: it is gone with the last process that has it open. */
 export class MemoryFile {
-  /** opens it in other processes of this user, while this one lives and has not closed it */
+  /** opens it in this process, and in one that has {@linkcode descriptor} open under the same number */
   readonly path: string;
   readonly #fd: number;
   readonly #bytes: number;
@@ -64,11 +64,16 @@ export class MemoryFile {
     this.#fd = libc.symbols.memfd_create(text(name), MFD_CLOEXEC);
     if (this.#fd < 0) throw new Error("the kernel gives no anonymous file");
     this.#bytes = bytes;
-    this.path = `/proc/${Deno.pid}/fd/${this.#fd}`;
+    this.path = `/proc/self/fd/${this.#fd}`;
     if (libc.symbols.ftruncate(this.#fd, BigInt(bytes)) !== 0) {
       this.close();
       throw new Error(`the kernel gives no anonymous file of ${bytes} bytes`);
     }
+  }
+
+  /** Number of the open file. */
+  get descriptor(): number {
+    return this.#fd;
   }
 
   /** Its size without holes, in `bytes`. */

@@ -82,8 +82,13 @@ export interface ProgramOptions extends ProgramStart {
 /** A process of this one. */
 export interface SpawnedProcess {
   pid: number;
-  /** settles when it has ended, with a code as in shells: 128 and more for a signal */
-  status: Promise<{ code: number }>;
+  status: Promise<SpawnedStatus>;
+}
+
+/** End of a process: its code as in shells, 128 and more for a signal, and the signal's number. */
+export interface SpawnedStatus {
+  code: number;
+  signal?: number;
 }
 
 export interface SpawnedProgram extends SpawnedProcess {
@@ -100,7 +105,7 @@ export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProg
   const pipes = [input, output, errors];
   try {
     for (const pipe of pipes) if (pipe && program.user) giveTo(program.user, pipe.other);
-    const started = spawn(
+    const pid = spawn(
       program,
       (actions) =>
         pipes.forEach((pipe, fd) =>
@@ -109,7 +114,7 @@ export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProg
             : libc.posix_spawn_file_actions_addopen(actions, fd, cString("/dev/null"), 0, 0)
         ),
     );
-    return { ...started, stdin: input?.own, stdout: output.own, stderr: errors.own };
+    return { pid, status: statusOf(pid), stdin: input?.own, stdout: output.own, stderr: errors.own };
   } catch (error) {
     for (const pipe of pipes) pipe?.own.close();
     throw error;
@@ -126,17 +131,34 @@ export function spawnProgram({ stdin, ...program }: ProgramOptions): SpawnedProg
  */
 export function spawnInTerminal(program: ProgramStart, device: string): SpawnedProcess {
   const { libc } = shared();
-  return spawn(program, (actions) => {
+  const pid = spawn(program, (actions) => {
     // The leader of a new session that opens a terminal is controlled by it.
     libc.posix_spawn_file_actions_addopen(actions, 0, cString(device), O_RDWR, 0);
     for (const fd of [1, 2]) libc.posix_spawn_file_actions_adddup2(actions, 0, fd);
+  });
+  return { pid, status: statusOf(pid) };
+}
+
+/**
+ * Starts a program with open files of this process, each under a number of its own. Another thread may wait
+ * for its end ({@linkcode statusOf}).
+ *
+ * @param files numbers here, and in the program; the standard streams are among them
+ * @returns its pid
+ * @throws {CallError} as {@linkcode spawnProgram}
+ */
+export function spawnWithFiles(program: ProgramStart, files: readonly (readonly [number, number])[]): number {
+  const { libc } = shared();
+  return spawn(program, (actions) => {
+    // The same number on both sides keeps the file open.
+    for (const [own, its] of files) libc.posix_spawn_file_actions_adddup2(actions, own, its);
   });
 }
 
 function spawn(
   { argv, cwd, env, user }: ProgramStart,
   addStreams: (actions: Uint8Array<ArrayBuffer>) => void,
-): SpawnedProcess {
+): number {
   const { libc } = shared();
   const actions = new Uint8Array(ACTIONS_BYTES);
   libc.posix_spawn_file_actions_init(actions);
@@ -146,8 +168,7 @@ function spawn(
     libc.posix_spawn_file_actions_addchdir_np(actions, cString(cwd));
     const variables = strings(Object.entries(env).map(([name, value]) => `${name}=${value}`));
     const run = () => start(path, argv, variables, actions);
-    const pid = user ? asUser(user, run) : run();
-    return { pid, status: statusOf(pid) };
+    return user ? asUser(user, run) : run();
   } finally {
     libc.posix_spawn_file_actions_destroy(actions);
   }
@@ -249,7 +270,8 @@ function spawnError(errno: number): CallError {
   return new CallError("posix_spawn", codeOf(errno));
 }
 
-async function statusOf(pid: number): Promise<{ code: number }> {
+/** Waits for the end of a child process of this one that nothing else waits for. */
+export async function statusOf(pid: number): Promise<SpawnedStatus> {
   const { libc } = shared();
   const ended = libc.pidfd_open(pid, 0);
   if (ended < 0) throw callError("pidfd_open");
@@ -259,7 +281,7 @@ async function statusOf(pid: number): Promise<{ code: number }> {
   const status = new Int32Array(1);
   libc.waitpid(pid, new Uint8Array(status.buffer), NO_HANG);
   const signal = status[0] & 127;
-  return { code: signal > 0 ? 128 + signal : (status[0] >> 8) & 255 };
+  return signal > 0 ? { code: 128 + signal, signal } : { code: (status[0] >> 8) & 255 };
 }
 
 /** An array of C strings, with the memory that it points to. */

@@ -54,7 +54,7 @@ export class KeyUpstream {
 
   async #send(vm: string, key: string): Promise<string> {
     const curl = ["curl", "-sS", `https://${HOST}/`, "-H", `x-api-key: ${key}`];
-    return (await this.sbx.cli("exec", vm, "--", ...curl)).stdout;
+    return await this.sbx.ok("exec", vm, "--", ...curl);
   }
 
   #received(): number {

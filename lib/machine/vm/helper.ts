@@ -1,8 +1,9 @@
 /** Programs beside QEMU that serve a machine's vsock and shared folder, and child processes in general. */
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { removeIfThere } from "../../base/home/mod.ts";
 import { SOCKETS } from "./command.ts";
 import { AS_ROOT_OF_A_NAMESPACE, liveArguments, type MachineSpec } from "./hypervisor.ts";
+import type { Launcher, MachineProgram } from "./launcher.ts";
 import type { Tools } from "./tools.ts";
 import { join } from "node:path";
 import { timeLimit } from "../../base/time/mod.ts";
@@ -10,6 +11,12 @@ import { writeAll } from "../../base/wire/mod.ts";
 
 /** CID of every guest; each machine has its own vsock, so that all can share it. */
 const GUEST_CID = "3";
+const VSOCK = "vhost-device-vsock";
+
+/** A program whose end can be waited for. */
+interface HasStatus {
+  status: Promise<unknown>;
+}
 
 type HelperSpec = Pick<MachineSpec, "dir" | "logs" | "live"> & { workspace: string };
 
@@ -19,21 +26,24 @@ export class Helpers {
   readonly failed: Promise<void>;
   readonly #tools: Tools;
   readonly #spec: HelperSpec;
-  #vsock: Deno.ChildProcess;
+  readonly #launcher: Launcher;
+  #vsock: Promise<MachineProgram>;
   readonly #files: Deno.ChildProcess;
   /** whose end is no failure */
-  #expected: Deno.ChildProcess | undefined;
+  #expected: Promise<MachineProgram> | undefined;
   #listened: Promise<void> | undefined;
   readonly #fail = Promise.withResolvers<void>();
 
-  constructor(tools: Tools, spec: HelperSpec) {
+  constructor(tools: Tools, spec: HelperSpec, launcher: Launcher) {
     this.#tools = tools;
     this.#spec = spec;
+    this.#launcher = launcher;
     this.failed = this.#fail.promise;
     // A machine that failed before this one leaves its sockets.
     for (const name of Object.values(SOCKETS)) removeIfThere(`${spec.dir}/${name}`);
-    this.#vsock = this.#watch(spawnVsock(tools, spec));
-    this.#files = this.#watch(spawnFiles(tools, spec));
+    this.#vsock = this.#startVsock();
+    this.#files = spawnFiles(tools, spec);
+    this.#files.status.then(() => this.#fail.resolve());
   }
 
   /** Waits until both can be connected to. @throws {SbxError} `vm.boot_failed`: names the one that cannot */
@@ -41,7 +51,7 @@ export class Helpers {
     // Looked at once: each listens no more when its first connection is there.
     return this.#listened ??= Promise.all([
       this.#listening("virtiofsd", SOCKETS.files, this.#files),
-      this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock),
+      this.#vsockListening(),
     ]).then(() => {});
   }
 
@@ -49,10 +59,10 @@ export class Helpers {
   async renewVsock(): Promise<void> {
     const before = this.#vsock;
     this.#expected = before;
-    await kill(before);
+    await kill(await before);
     removeIfThere(`${this.#spec.dir}/${SOCKETS.vsock}`);
-    this.#vsock = this.#watch(spawnVsock(this.#tools, this.#spec));
-    await this.#listening("vhost-device-vsock", SOCKETS.vsock, this.#vsock);
+    this.#vsock = this.#startVsock();
+    await this.#vsockListening();
   }
 
   /** The vsock may end: its device was taken out of the machine. */
@@ -61,26 +71,32 @@ export class Helpers {
   }
 
   async kill(): Promise<void> {
-    await Promise.all([this.#vsock, this.#files].map(kill));
+    const vsock = this.#vsock.then(kill, ignore("it did not start"));
+    await Promise.all([vsock, kill(this.#files)]);
   }
 
-  #watch(child: Deno.ChildProcess): Deno.ChildProcess {
-    child.status.then(() => {
-      if (child !== this.#expected) this.#fail.resolve();
-    });
-    return child;
+  #startVsock(): Promise<MachineProgram> {
+    const { dir, logs } = this.#spec;
+    const args = ["--guest-cid", GUEST_CID, "--socket", `${dir}/${SOCKETS.vsock}`, "--uds-path", `${dir}/v`];
+    const started = spawnConfined(this.#launcher, VSOCK, [this.#tools.vsock, ...args], logs);
+    started.then(async (program) => {
+      program.stdout.cancel();
+      program.stdin.close();
+      await program.status;
+      if (started !== this.#expected) this.#fail.resolve();
+    }).catch(ignore("whoever waits until it listens gets it"));
+    return started;
   }
 
-  async #listening(name: string, socket: string, child: Deno.ChildProcess): Promise<void> {
+  async #vsockListening(): Promise<void> {
+    await this.#listening(VSOCK, SOCKETS.vsock, await this.#vsock);
+  }
+
+  async #listening(name: string, socket: string, child: HasStatus): Promise<void> {
     const { dir, logs } = this.#spec;
     if (await waitForSocket(`${dir}/${socket}`, child)) return;
     throw new SbxError("vm.boot_failed", `${name} did not start`, { hint: `its log is ${logs}/${name}.log` });
   }
-}
-
-function spawnVsock(tools: Tools, { dir, logs }: HelperSpec): Deno.ChildProcess {
-  const args = ["--guest-cid", GUEST_CID, "--socket", `${dir}/${SOCKETS.vsock}`, "--uds-path", `${dir}/v`];
-  return spawnHelper("vhost-device-vsock", tools.vsock, args, logs);
 }
 
 /**
@@ -115,12 +131,11 @@ function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): D
   const first = isLegacy && !isRoot ? PRIVATE_RUN : "";
   if (live) {
     const command = liveArguments(live, [virtiofsd, ...args], first);
-    return spawnHelper("virtiofsd", "unshare", command, logs, options);
+    return spawnFileServer("unshare", command, logs, options);
   }
-  if (!isLegacy || isRoot) return spawnHelper("virtiofsd", virtiofsd, args, logs, options);
+  if (!isLegacy || isRoot) return spawnFileServer(virtiofsd, args, logs, options);
   const script = `${first}exec setpriv --pdeathsig KILL -- "$@"`;
-  return spawnHelper(
-    "virtiofsd",
+  return spawnFileServer(
     "unshare",
     [...AS_ROOT_OF_A_NAMESPACE, "--", "/bin/sh", "-c", script, "sh", virtiofsd, ...args],
     logs,
@@ -134,41 +149,56 @@ function spawnFiles(tools: Tools, { dir, logs, workspace, live }: HelperSpec): D
  */
 const PRIVATE_RUN = "mount -t tmpfs run /run && ";
 
-function spawnHelper(
-  ...[name, program, args, logs, options]: Parameters<typeof spawnBound>
-): Deno.ChildProcess {
-  const child = spawnBound(name, program, args, logs, options);
-  child.stdout.cancel();
-  return child;
-}
-
 /** Longest log of a machine's helper program, in `bytes`; the rest is dropped. */
 const LOG_LIMIT = 1024 * 1024;
 
 /** Unit of processor times in /proc, in `ms`: USER_HZ is 100 on every architecture of ours. */
 const TICK_MS = 10;
 
+/** Words before a program that the kernel kills with the thread that started it (`PR_SET_PDEATHSIG`). */
+const BOUND = ["setpriv", "--pdeathsig", "KILL"];
+/** Root's programs keep none of its capabilities; others have none. */
+const UNPRIVILEGED = ["--bounding-set=-all", "--inh-caps=-all"];
+
 /**
- * Starts a program that cannot outlive this process: the kernel kills it with its parent
- * (`PR_SET_PDEATHSIG`). Its standard error goes to `<logs>/<name>.log`.
+ * Starts a program of a machine that cannot outlive this process. Its standard error goes to
+ * `<logs>/<name>.log`.
  *
- * @param options.takesInput its standard input is a pipe instead of nothing
+ * @param keep open files of this process that it gets
+ */
+export async function spawnConfined(
+  launcher: Launcher,
+  name: string,
+  argv: string[],
+  logs: string,
+  keep: number[] = [],
+): Promise<MachineProgram> {
+  const guard = [...BOUND, ...Deno.uid() === 0 ? UNPRIVILEGED : [], "--"];
+  const program = await launcher.spawn([...guard, ...argv], keep);
+  drainToLog(program.stderr, join(logs, `${name}.log`));
+  return program;
+}
+
+/**
+ * Starts a file server, which mounts its folder as the root of namespaces of its own: in a thread confined by
+ * Landlock it could mount nothing.
+ *
  * @param options.mayGainPrivileges programs with set-user-id bits give it their privileges, as newuidmap must
  */
-export function spawnBound(
-  name: string,
+function spawnFileServer(
   program: string,
   args: string[],
   logs: string,
-  { mayGainPrivileges = false, takesInput = false } = {},
+  { mayGainPrivileges }: { mayGainPrivileges: boolean },
 ): Deno.ChildProcess {
-  const child = new Deno.Command("setpriv", {
-    args: [...mayGainPrivileges ? [] : ["--no-new-privs"], "--pdeathsig", "KILL", "--", program, ...args],
-    stdin: takesInput ? "piped" : "null",
-    stdout: "piped",
+  const [command, ...bound] = BOUND;
+  const child = new Deno.Command(command, {
+    args: [...mayGainPrivileges ? [] : ["--no-new-privs"], ...bound, "--", program, ...args],
+    stdin: "null",
+    stdout: "null",
     stderr: "piped",
   }).spawn();
-  drainToLog(child.stderr, join(logs, `${name}.log`));
+  drainToLog(child.stderr, join(logs, "virtiofsd.log"));
   return child;
 }
 
@@ -195,7 +225,7 @@ const LISTEN_MS = timeLimit(5000);
  */
 export async function waitForSocket(
   path: string,
-  child: Deno.ChildProcess,
+  child: HasStatus,
   deadlineMs = LISTEN_MS,
   signal?: AbortSignal,
 ): Promise<boolean> {
@@ -232,7 +262,7 @@ export async function cpuMs(pid: number): Promise<number> {
 }
 
 /** Kills a program and waits for its end. */
-export async function kill(child: Deno.ChildProcess): Promise<void> {
+export async function kill(child: HasStatus & Pick<MachineProgram, "kill">): Promise<void> {
   try {
     child.kill("SIGKILL");
   } catch {

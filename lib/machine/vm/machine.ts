@@ -10,6 +10,7 @@ import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts
 import { guardDisk, lookAtDisk } from "./disk_guard.ts";
 import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
 import { limitCpu } from "../limit/mod.ts";
+import type { Launcher, MachineProgram } from "./launcher.ts";
 import type {
   Machine,
   MachineExit,
@@ -31,7 +32,8 @@ const STATE_BYTES = 8 * 1024 * 1024;
 
 /** Programs and memory of one machine. */
 interface MachineParts {
-  child: Deno.ChildProcess;
+  child: MachineProgram;
+  launcher: Launcher;
   helpers?: Helpers;
   memory: MemoryFile;
   spec: MachineSpec;
@@ -42,7 +44,8 @@ interface MachineParts {
 /** One QEMU process and its helpers. */
 export class QemuMachine implements Machine {
   readonly exited: Promise<MachineExit>;
-  readonly #child: Deno.ChildProcess;
+  readonly #child: MachineProgram;
+  readonly #launcher: Launcher;
   readonly #input: WritableStreamDefaultWriter<Uint8Array<ArrayBuffer>>;
   readonly #memory: MemoryFile;
   readonly #spec: MachineSpec;
@@ -59,8 +62,9 @@ export class QemuMachine implements Machine {
    */
   readonly #disk = { all: 0, writes: 0 };
 
-  constructor({ child, helpers, memory, spec, plugged }: MachineParts) {
+  constructor({ child, launcher, helpers, memory, spec, plugged }: MachineParts) {
     this.#child = child;
+    this.#launcher = launcher;
     this.#input = child.stdin.getWriter();
     this.#helpers = helpers;
     this.#plugged = new Set(plugged);
@@ -266,6 +270,7 @@ export class QemuMachine implements Machine {
     const timeout = new Promise<null>((resolve) => setTimeout(() => resolve(null), EXIT_GRACE_MS));
     const status = await Promise.race([qemu, timeout]);
     await Promise.all([kill(this.#child), this.#helpers?.kill()]);
+    this.#launcher.close();
     this.#memory.close();
     await this.#input.abort().catch(ignore("QEMU has closed it"));
     return status ? { code: status.code, signal: status.signal } : { code: 1, signal: null };

@@ -22,6 +22,7 @@ export {
 } from "./hypervisor.ts";
 export { hostHypervisor, libraryPath } from "./host.ts";
 export { enlarge, isEnlarged, SCRATCH_OPTIONS } from "./scratch.ts";
+export { tryConfinement } from "./launcher.ts";
 export { Qemu } from "./qemu.ts";
 export {
   findProgram,

@@ -3,7 +3,7 @@ import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { machineArguments, type MachineStart } from "./command.ts";
-import { Helpers, spawnBound } from "./helper.ts";
+import { Helpers, spawnConfined } from "./helper.ts";
 import type {
   Features,
   Hypervisor,
@@ -12,6 +12,7 @@ import type {
   MachineImage,
   MachineSpec,
 } from "./hypervisor.ts";
+import { Launcher } from "./launcher.ts";
 import { QemuMachine, readPlugged } from "./machine.ts";
 import { findTools, lackOfSaveState } from "./tools.ts";
 
@@ -63,29 +64,32 @@ export class Qemu implements Hypervisor {
   identity = imageIdentity;
 
   async start(spec: MachineSpec): Promise<Machine> {
-    const helpers = spawnHelpers(spec);
+    const programs = startHelpers(spec);
+    const { helpers } = programs;
     try {
       // QEMU connects to them when it starts.
       await helpers?.listening();
-      return spawnMachine(spec, helpers, { from: "kernel", plugged: helpers ? ["files", "vsock"] : [] });
+      const plugged = helpers ? ["files", "vsock"] as const : [];
+      return await spawnMachine(spec, programs, { from: "kernel", plugged });
     } catch (error) {
-      await helpers?.kill();
+      await end(programs);
       throw error;
     }
   }
 
   async restore(spec: MachineSpec, image: MachineImage): Promise<Machine> {
-    const helpers = spawnHelpers(spec);
+    const programs = startHelpers(spec);
+    const { helpers } = programs;
     let machine: QemuMachine | undefined;
     try {
       const plugged = await readPlugged(image);
       if (plugged.length > 0) await helpers?.listening();
-      machine = spawnMachine(spec, helpers, { from: "memory", plugged });
+      machine = await spawnMachine(spec, programs, { from: "memory", plugged });
       const late = rejectAfter(RESTORE_DEADLINE_MS, () => new Error("QEMU did not answer in time"));
       await Promise.race([load(machine, helpers, image), late]);
       return machine;
     } catch (cause) {
-      await (machine ?? helpers)?.kill();
+      await (machine ? machine.kill() : end(programs));
       const reason = cause instanceof Error ? cause.message : String(cause);
       throw new SbxError("vm.image_failed", `the machine could not be started from memory: ${reason}`, {
         cause,
@@ -103,17 +107,35 @@ async function load(
   await machine.load(image);
 }
 
-function spawnHelpers(spec: MachineSpec): Helpers | undefined {
-  const { workspace } = spec;
-  return workspace === undefined ? undefined : new Helpers(findTools(spec.arch), { ...spec, workspace });
+/** Programs of a machine before its QEMU runs. */
+interface Programs {
+  launcher: Launcher;
+  helpers?: Helpers;
 }
 
-function spawnMachine(spec: MachineSpec, helpers: Helpers | undefined, start: MachineStart): QemuMachine {
+function startHelpers(spec: MachineSpec): Programs {
+  const { workspace } = spec;
+  const tools = findTools(spec.arch);
+  const launcher = new Launcher(spec);
+  if (workspace === undefined) return { launcher };
+  return { launcher, helpers: new Helpers(tools, { ...spec, workspace }, launcher) };
+}
+
+async function end({ launcher, helpers }: Programs): Promise<void> {
+  await helpers?.kill();
+  launcher.close();
+}
+
+async function spawnMachine(
+  spec: MachineSpec,
+  { launcher, helpers }: Programs,
+  start: MachineStart,
+): Promise<QemuMachine> {
   const memory = new MemoryFile("sbx-memory", spec.ramMb * MIB);
   try {
-    const args = machineArguments(spec, memory.path, start);
-    const child = spawnBound("qemu", findTools(spec.arch).qemu, args, spec.logs, { takesInput: true });
-    return new QemuMachine({ child, helpers, memory, spec, plugged: start.plugged });
+    const argv = [findTools(spec.arch).qemu, ...machineArguments(spec, memory.path, start)];
+    const child = await spawnConfined(launcher, "qemu", argv, spec.logs, [memory.descriptor]);
+    return new QemuMachine({ child, launcher, helpers, memory, spec, plugged: start.plugged });
   } catch (error) {
     memory.close();
     throw error;

@@ -39,22 +39,23 @@ Deno.test("templates", async (t) => {
         assertEquals(started_by, "template");
         const [qemu, ...more] = await machinePids(sbx, "qemu-system");
         assertEquals(more, []);
-        for (const { name: thread } of Deno.readDirSync(`/proc/${qemu}/task`)) {
-          const status = await Deno.readTextFile(`/proc/${qemu}/task/${thread}/status`);
-          assertEquals([status.match(/^Seccomp:\s*(\d)/m)?.[1], status.match(/^NoNewPrivs:\s*(\d)/m)?.[1]], [
-            "2",
-            "1",
-          ]);
+        const disk = join(home, "sessions", id, "scratch.img");
+        const vsock = await machinePids(sbx, "vhost-device-vsock");
+        for (const of of [qemu, ...vsock]) {
+          for (const { name: thread } of Deno.readDirSync(`/proc/${of}/task`)) {
+            const status = await Deno.readTextFile(`/proc/${of}/task/${thread}/status`);
+            const [seccomp, newPrivileges, capabilities] = ["Seccomp", "NoNewPrivs", "CapEff"].map((name) =>
+              status.match(new RegExp(`^${name}:\\s*(\\w+)`, "m"))?.[1]
+            );
+            assertEquals([seccomp, newPrivileges, Number(capabilities)], ["2", "1", 0]);
+          }
+          assertEquals((await Deno.readTextFile(`/proc/${of}/environ`)).match(/^\w+=/gm), ["PATH="]);
+          assertEquals(linksOf(of).filter((link) => link.startsWith(home)), of === qemu ? [disk] : []);
         }
         const memories = (of: number) =>
-          [...Deno.readDirSync(`/proc/${of}/fd`)].map(({ name }) => {
-            try {
-              return Deno.readLinkSync(`/proc/${of}/fd/${name}`);
-            } catch {
-              return "";
-            }
-          }).filter((link) => link.includes("sbx-memory") || link.startsWith(templates));
-        assertEquals(memories(qemu), ["/memfd:sbx-memory (deleted)"]);
+          linksOf(of).filter((link) => link.includes("sbx-memory") || link.startsWith(templates));
+        // Once as it got it, and once as it opened it.
+        assertEquals(memories(qemu), Array(2).fill("/memfd:sbx-memory (deleted)"));
         assertEquals(memories(pid), ["/memfd:sbx-memory (deleted)"]);
         for (const helper of ["virtiofsd", "vhost-device-vsock"]) {
           for (const each of await machinePids(sbx, helper)) {
@@ -96,6 +97,17 @@ function imageOf(templates: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Open files of a process. */
+function linksOf(pid: number): string[] {
+  return [...Deno.readDirSync(`/proc/${pid}/fd`)].map(({ name }) => {
+    try {
+      return Deno.readLinkSync(`/proc/${pid}/fd/${name}`);
+    } catch {
+      return "";
+    }
+  });
 }
 
 /** Those of the texts that a file has, also in base64. */

@@ -35,6 +35,7 @@ const LINUX_ONLY: Record<string, string> = {
   "lib/publish/package/script.ts": "runs where a Debian package is installed",
   "lib/machine/vm/accelerator.ts": "there is no KVM to try",
   "lib/machine/vm/helper.ts": "no helper programs: the framework runs in the process",
+  "lib/machine/vm/launcher.ts": "the framework's machine is in the process",
   "lib/machine/vm/command.ts": "the framework's guests are not emulated",
   "lib/machine/vm/qemu.ts": "the framework's version and the chip",
 };
@@ -45,10 +46,14 @@ const LINUX_CALLS: Record<string, string> = {
   "confine.ts": "ffi/posix/sandbox.ts",
   "descriptor.ts": "ffi/posix/folder.ts; its errors and strings call nothing",
   "directory.ts": "ffi/posix/folder.ts",
+  "landlock.ts": "no helper programs: the framework runs in the process",
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
   "output.ts": "no process is started ahead (lib/service/vm/spare.ts)",
+  "pipe.ts": "no helper programs",
+  "probe.ts": "no helper programs",
   "sealed.ts": "no --live",
+  "spawn.ts": "no helper programs",
   "stat.ts": "a type",
   "tree.ts": "ffi/posix/folder.ts",
 };
@@ -58,8 +63,6 @@ const LINUX_PROGRAMS: Record<string, string> = {
   "lib/machine/live/serve.ts": "setpriv: no --live",
   "lib/service/vm/disk.ts": "mkfs.ext4: the guest formats its disk",
   "lib/publish/update/program/place.ts": "dpkg-query: a program that no package owns is updated by hand",
-  "lib/machine/vm/helper.ts":
-    "setpriv: no helper programs, and the framework's machine ends with the process",
   "lib/machine/vm/accelerator.ts": "setpriv: there is no KVM to try",
 };
 const PROGRAM = /Command\("(?:setpriv|mkfs|dpkg|systemctl|unshare|mount)/;

@@ -7,6 +7,7 @@ import {
   QEMU_PACKAGE,
   requireUserNamespace,
   TOOL_NAMES,
+  tryConfinement,
   versionCommand,
 } from "../../../machine/vm/mod.ts";
 import { failed, failure, type HostProbe, note, ok, type Outcome } from "./check.ts";
@@ -32,6 +33,7 @@ export const PROGRAM_PROBES: HostProbe[] = [
     title: "virtiofsd",
     run: (_, system) => checkProgram(system, VIRTIOFSD, () => virtiofsdRemedy(system)),
   },
+  { id: "confinement", title: "confined machines", run: checkConfinement },
   { id: "features", title: "suspend and fork", run: checkFeatures },
   { id: "uidmap", title: "subordinate ids", run: checkUidmap },
 ];
@@ -88,6 +90,20 @@ async function virtiofsdRemedy({ output }: HostSystem): Promise<string> {
 
 function install(name: string): string {
   return `sudo apt-get install --reinstall ${name}`;
+}
+
+/** Confines a thread as for the programs of a machine. */
+async function checkConfinement(): Promise<Outcome> {
+  try {
+    const version = await tryConfinement();
+    return version > 0
+      ? ok(`QEMU has its VM's files and no network (Landlock ${version}, seccomp): tried now`)
+      : note(
+        "QEMU has no network, but can read this user's files: Linux without Landlock (5.13, lsm=landlock)",
+      );
+  } catch (error) {
+    return failure(error, "sbx doctor --report");
+  }
 }
 
 function checkFeatures(): Outcome {

@@ -117,9 +117,10 @@ Deno.test({
   ignore: Deno.uid() !== 0,
   async fn() {
     const memory = new MemoryFile("test", MIB);
+    const path = `/proc/${Deno.pid}/fd/${memory.descriptor}`;
     const read = (uid: string) =>
       new Deno.Command("setpriv", {
-        args: ["--reuid", uid, "--clear-groups", "--", "head", "-c", "1", memory.path],
+        args: ["--reuid", uid, "--clear-groups", "--", "head", "-c", "1", path],
         stdout: "null",
         stderr: "null",
       }).output();

@@ -1,0 +1,36 @@
+/**
+ * Thread that confines itself to the files and calls of one machine's programs, and starts them: they inherit
+ * its limits. The kernel kills them with it.
+ */
+import { restrictCalls } from "../../../ffi/libc/confine.ts";
+import { restrictFiles } from "../../../ffi/libc/landlock.ts";
+import { opensFile, opensSocket } from "../../../ffi/libc/probe.ts";
+import { spawnWithFiles } from "../../../ffi/libc/spawn.ts";
+import type { LauncherAnswer, LauncherMessage } from "./launcher.ts";
+
+const port = self as unknown as {
+  postMessage(message: LauncherAnswer): void;
+  onmessage: (message: { data: LauncherMessage }) => void;
+};
+
+port.onmessage = ({ data }) => {
+  try {
+    if ("rights" in data) {
+      if (!restrictCalls()) throw new Error("the kernel has no seccomp filters");
+      const landlock = restrictFiles(data.rights);
+      const reached = [
+        ...landlock > 0 ? data.mustNotOpen.filter(opensFile) : [],
+        ...opensSocket() ? ["an Internet socket"] : [],
+      ];
+      if (reached.length > 0) throw new Error(`the kernel still lets it open ${reached.join(" and ")}`);
+      port.postMessage({ landlock });
+    } else {
+      const program = { argv: data.argv, cwd: "/", env: data.env };
+      port.postMessage({ id: data.id, pid: spawnWithFiles(program, data.files) });
+    }
+  } catch (cause) {
+    const reason = cause instanceof Error ? cause.message : String(cause);
+    const error = "id" in data ? `${data.argv[0]} could not be started: ${reason}` : reason;
+    port.postMessage({ id: "id" in data ? data.id : undefined, error });
+  }
+};

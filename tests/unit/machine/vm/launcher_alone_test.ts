@@ -1,0 +1,119 @@
+import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
+import { join } from "node:path";
+import { MemoryFile } from "../../../../ffi/libc/memory.ts";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { Launcher, type MachineProgram } from "../../../../lib/machine/vm/launcher.ts";
+
+/** A machine's folder and images, and a file beside them; `run` gives a script's exit code and output. */
+async function withMachine(
+  work: (machine: { dir: string; scratch: string; other: string; launcher: Launcher }) => Promise<void>,
+): Promise<void> {
+  const home = await Deno.makeTempDir();
+  const [dir, scratch, other] = ["run", "scratch", "secret"].map((name) => join(home, name));
+  await Deno.mkdir(dir);
+  for (const path of [scratch, other, join(home, "kernel")]) await Deno.writeTextFile(path, "content");
+  const image = join(home, "kernel");
+  const launcher = new Launcher({ dir, kernel: image, initrd: image, rootfs: image, scratch });
+  try {
+    await work({ dir, scratch, other, launcher });
+  } finally {
+    launcher.close();
+    await Deno.remove(home, { recursive: true });
+  }
+}
+
+async function run(launcher: Launcher, script: string, keep?: number[]): Promise<[number, string]> {
+  const program = await launcher.spawn(["sh", "-c", script], keep);
+  return [(await program.status).code, await outputOf(program)];
+}
+
+async function outputOf({ stdin, stdout, stderr }: MachineProgram): Promise<string> {
+  await stdin.close();
+  return (await Promise.all([stdout, stderr].map((stream) => new Response(stream).text()))).join("");
+}
+
+Deno.test("a machine's program has its own files, and no other", () =>
+  withMachine(async ({ dir, scratch, other, launcher }) => {
+    assertEquals(await run(launcher, `cat ${scratch} && echo more >> ${scratch}`), [0, "content"]);
+    const kernel = join(dir, "../kernel");
+    assertEquals(await run(launcher, `cat ${kernel}`), [0, "content"]);
+    for (const path of [other, "/etc/passwd", "/proc/1/environ", Deno.execPath()]) {
+      const [code, text] = await run(launcher, `cat ${path}`);
+      assert(code !== 0, path);
+      assertMatch(text, /Permission denied/);
+    }
+    for (
+      const made of [`echo x > ${kernel}`, `echo x > ${dir}/file`, `ln -s / ${dir}/link`, `mkdir ${dir}/sub`]
+    ) {
+      assertMatch((await run(launcher, made))[1], /Permission denied/, made);
+    }
+    assertEquals(await Deno.readTextFile(scratch), "contentmore\n");
+    // The process that confined a thread of its own is as it was.
+    assertEquals(await Deno.readTextFile(other), "content");
+  }));
+
+Deno.test("a machine's program reaches no network, no other process and no namespace", () =>
+  withMachine(async ({ launcher }) => {
+    using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const tried = [
+      `use Socket; socket(S, AF_INET, SOCK_STREAM, 0) or die "no TCP: $!\\n"; connect(S, sockaddr_in(${listener.addr.port}, inet_aton("127.0.0.1")))`,
+      `use Socket; socket(S, AF_INET6, SOCK_DGRAM, 0) or die "no UDP: $!\\n"`,
+      `use Socket; socket(S, 16, SOCK_RAW, 0) or die "no netlink: $!\\n"`,
+      `kill(9, ${Deno.pid}) or die "no signal: $!\\n"`,
+      `syscall(${Deno.build.arch === "x86_64" ? 272 : 97}, 0x10000000) == 0 or die "no namespace: $!\\n"`,
+      `syscall(425, 1, 0) >= 0 or die "no io_uring: $!\\n"`,
+    ];
+    for (const script of tried) {
+      const program = await launcher.spawn(["perl", "-e", script]);
+      assertEquals((await program.status).code !== 0, true, script);
+      assertMatch(await outputOf(program), /^no .*not permitted/, script);
+    }
+  }));
+
+Deno.test("a machine's program gets its memory by number, and nothing of the environment", () =>
+  withMachine(async ({ launcher }) => {
+    Deno.env.set("SBX_TEST_SECRET", "of the host");
+    const memory = new MemoryFile("test", 4096);
+    try {
+      await Deno.writeTextFile(memory.path, "memory", { create: false });
+      const [code, text] = await run(launcher, `head -c 6 ${memory.path}; env; ls /proc/self/fd`, [
+        memory.descriptor,
+      ]);
+      assertEquals([code, text.slice(0, 6)], [2, "memory"]);
+      assertEquals(text.includes("SBX_TEST_SECRET"), false);
+    } finally {
+      memory.close();
+      Deno.env.delete("SBX_TEST_SECRET");
+    }
+  }));
+
+Deno.test("the end of a machine's program has its code or its signal, and closing the launcher ends it", () =>
+  withMachine(async ({ launcher }) => {
+    const own = await launcher.spawn(["sh", "-c", "exit 3"]);
+    assertEquals(await own.status, { code: 3, signal: null });
+    const killed = await launcher.spawn(["sleep", "1000"]);
+    killed.kill("SIGKILL");
+    assertEquals(await killed.status, { code: 137, signal: "SIGKILL" });
+    const bound = await launcher.spawn([
+      "setpriv",
+      "--pdeathsig",
+      "KILL",
+      "--",
+      "sh",
+      "-c",
+      "echo up; exec sleep 1000",
+    ]);
+    const reader = bound.stdout.getReader();
+    assertEquals(new TextDecoder().decode((await reader.read()).value), "up\n");
+    launcher.close();
+    assertEquals(await bound.status, { code: 137, signal: "SIGKILL" });
+    for (const program of [own, killed, bound]) await program.stderr.cancel();
+    await Promise.all([own.stdout.cancel(), killed.stdout.cancel(), reader.cancel()]);
+    for (const program of [own, killed, bound]) await program.stdin.abort();
+  }));
+
+Deno.test("a program that is not there is named", () =>
+  withMachine(async ({ launcher }) => {
+    const error = await assertRejects(() => launcher.spawn(["/usr/bin/none-such"]), SbxError);
+    assertEquals(error.message, "/usr/bin/none-such could not be started: posix_spawn: ENOENT");
+  }));
