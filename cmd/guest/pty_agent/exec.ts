@@ -287,6 +287,7 @@ class PortConnection implements RunningProgram {
 
   private constructor(conn: Deno.TcpConn) {
     this.#conn = conn;
+    conn.setNoDelay(true);
     this.status = this.#ended.promise;
     this.stdout = { read: (into) => this.#read(into), close: () => this.#close() };
     this.stdin = {

@@ -77,6 +77,7 @@ export class Relay implements Disposable {
 
   async #answer(conn: Deno.TcpConn): Promise<void> {
     this.#waiting.add(conn);
+    conn.setNoDelay(true);
     const timer = setTimeout(() => closeQuietly(conn), HEAD_MS);
     Deno.unrefTimer(timer);
     const { head, rest } = await readHead(conn).finally(() => {

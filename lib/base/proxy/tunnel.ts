@@ -35,6 +35,7 @@ export async function connectThrough(
   try {
     const tcp = await Deno.connect({ hostname, port, signal });
     conn = tcp;
+    tcp.setNoDelay(true);
     signal?.addEventListener("abort", close);
     if (proxy.scheme === "socks5") {
       await socks(tcp, proxy, to, authority);
@@ -203,6 +204,7 @@ async function bridged(far: Deno.Conn): Promise<Deno.TcpConn> {
       accepted.close();
       continue;
     }
+    accepted.setNoDelay(true);
     pipeBoth(accepted, far);
     return near;
   }

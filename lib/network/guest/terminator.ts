@@ -3,6 +3,7 @@
  * listeners only, so the guest's bytes pass through a listener on loopback, which accepts
  * connections of this process only.
  */
+import { sendAtOnce } from "../../../ffi/host/no_delay.ts";
 import { canonicalHost } from "../../base/address/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
@@ -171,7 +172,9 @@ class Loopback {
   /** @param certificate a certificate and key, or Deno's resolver by server name */
   static open(alpn: readonly string[], certificate: object): Loopback {
     const options = { hostname: "127.0.0.1", port: 0, alpnProtocols: [...alpn], ...certificate };
-    return new Loopback(Deno.listenTls(options as Deno.ListenTlsOptions & Deno.TlsCertifiedKeyPem));
+    const listener = Deno.listenTls(options as Deno.ListenTlsOptions & Deno.TlsCertifiedKeyPem);
+    sendAtOnce(listener.addr as Deno.NetAddr);
+    return new Loopback(listener);
   }
 
   /**

@@ -47,6 +47,7 @@ const LINUX_CALLS: Record<string, string> = {
   "descriptor.ts": "ffi/posix/folder.ts; its errors and strings call nothing",
   "directory.ts": "ffi/posix/folder.ts",
   "landlock.ts": "no helper programs: the framework runs in the process",
+  "load.ts": "Deno.dlopen of macOS's library",
   "memory.ts": "the framework has the guest's memory",
   "notify.ts": "the framework shares folders itself: no --live",
   "output.ts": "no process is started ahead (lib/service/vm/spare.ts)",

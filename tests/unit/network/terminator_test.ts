@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { type Ca, openCa } from "../../../lib/network/ca/mod.ts";
 import { Terminator } from "../../../lib/network/guest/terminator.ts";
 import { LISTENER_NAMES_MAX } from "../../../lib/network/limit.ts";
+import { noDelayOf } from "../../helper/no_delay.ts";
 
 const ADDRESS = "203.0.113.7";
 /** Addresses whose listeners stay open. */
@@ -145,4 +146,17 @@ Deno.test("a closed terminator accepts nothing", () =>
     }
     guest.close();
     host.close();
+  }));
+
+Deno.test("small pieces of an answer do not wait for each other's acknowledgement", () =>
+  withTerminator(async (terminator) => {
+    for (const name of ["a.example", undefined]) {
+      const [guest, host] = await pair();
+      const { inside, drained, close } = await terminator.accept(host, new Uint8Array(), name, ADDRESS);
+      const ends = [inside.localAddr, inside.remoteAddr] as const;
+      assertEquals([noDelayOf(...ends), noDelayOf(ends[1], ends[0])], [true, true]);
+      close();
+      guest.close();
+      await drained;
+    }
   }));
