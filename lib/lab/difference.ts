@@ -11,6 +11,7 @@ export interface RuleVerdict {
 
 /** An event that changed rules decide in another way. */
 export interface RuleDifference {
+  session_id: string;
   event_id: string;
   event_type: string;
   timestamp_unix_ms: number;
@@ -49,7 +50,8 @@ export async function effectOf(
   const replays = [new Replay(before), new Replay(after)];
   for await (const event of events) {
     signal?.throwIfAborted();
-    const { rule_id, common: { enforceability, event_id, event_type, timestamp_unix_ms } } = event;
+    const { rule_id, common } = event;
+    const { enforceability, session_id, event_id, event_type, timestamp_unix_ms } = common;
     if (rule_id !== undefined && isGuard(rule_id)) continue;
     if (enforceability !== "inline_blockable") {
       for (const replay of replays) replay.observe(event);
@@ -66,12 +68,51 @@ export async function effectOf(
     if (effect.differences.length === limit) effect.truncated = true;
     else {
       const subject = subjectLine(event);
-      const place = { event_id, event_type, timestamp_unix_ms, subject };
+      const place = { session_id, event_id, event_type, timestamp_unix_ms, subject };
       effect.differences.push({ ...place, before: verdictOf(was), after: verdictOf(is) });
     }
   }
   effect.changes = [...changes.values()].sort((a, b) => b.count - a.count);
   return effect;
+}
+
+/** Events between two pauses, in which others get their turn. */
+const PAUSE_EVENTS = 200;
+
+/** As {@linkcode effectOf}, over events of many sessions. */
+export async function effectAcross(
+  before: Policy,
+  after: Policy,
+  events: readonly LabEvent[],
+  terms: { limit: number; signal?: AbortSignal },
+): Promise<RuleEffect> {
+  // Rules remember within a session.
+  const sessions = [...Map.groupBy(events, ({ common }) => common.session_id).values()];
+  const sum: RuleEffect = { decided: 0, different: 0, changes: [], differences: [], truncated: false };
+  for (const own of sessions) {
+    const effect = await effectOf(before, after, withPauses(own), terms);
+    sum.decided += effect.decided;
+    sum.different += effect.different;
+    for (const { from, to, count } of effect.changes) {
+      const same = sum.changes.find((change) => change.from === from && change.to === to);
+      if (same) same.count += count;
+      else sum.changes.push({ from, to, count });
+    }
+    sum.differences.push(...effect.differences);
+    sum.truncated ||= effect.truncated;
+  }
+  sum.changes.sort((a, b) => b.count - a.count);
+  sum.differences.sort((a, b) => a.timestamp_unix_ms - b.timestamp_unix_ms);
+  sum.truncated ||= sum.differences.length > terms.limit;
+  sum.differences = sum.differences.slice(0, terms.limit);
+  return sum;
+}
+
+async function* withPauses(events: readonly LabEvent[]): AsyncGenerator<LabEvent> {
+  for (const [at, event] of events.entries()) {
+    if (at % PAUSE_EVENTS === PAUSE_EVENTS - 1) await new Promise((resolve) => setTimeout(resolve));
+    yield event;
+  }
 }
 
 function verdictOf({ decision, rule, rewrites }: Decision): RuleVerdict {

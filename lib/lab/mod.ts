@@ -1,5 +1,11 @@
 /** Laboratory: candidate detections and rules over recorded sessions. */
-export { effectOf, type RuleDifference, type RuleEffect, type RuleVerdict } from "./difference.ts";
+export {
+  effectAcross,
+  effectOf,
+  type RuleDifference,
+  type RuleEffect,
+  type RuleVerdict,
+} from "./difference.ts";
 export { readEventFile } from "./file.ts";
 export {
   type DecisionChange,

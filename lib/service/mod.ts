@@ -42,12 +42,15 @@ export {
   sessionEvents,
   sessionHistory,
 } from "./record/ledger.ts";
-export { ruleDigest, ruleOfAsk, tryDraft } from "./contract/rules.ts";
+export { ruleDigest, ruleOfAsk } from "./contract/rules.ts";
+export { type TriedOn, tryDraft } from "./contract/trial.ts";
 export {
   asksAcross,
   chooseSessions,
+  costsAcross,
   countAcross,
   findingsAcross,
+  hitsAcross,
   isChosen,
   mayHave,
   overviewOf,

@@ -3,6 +3,7 @@ import type { Hono } from "hono";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
+  type AcrossCosts,
   policyRoutes,
   reportRoutes,
   sessionRoutes,
@@ -11,6 +12,7 @@ import {
 import {
   asksAcross,
   chooseSessions,
+  costsAcross,
   countAcross,
   findingsAcross,
   type FindingTriage,
@@ -90,6 +92,10 @@ function routeQuestions(app: Hono, parts: AcrossParts): void {
   handle(app, sessionRoutes.overview, async ({ query }) => {
     const vms = new Set(registry.all().map(({ record }) => record.id));
     return await overviewOf(await choose(parts, {}), vms, query);
+  });
+  handle(app, sessionRoutes.costsAcross, async ({ query: { profile, vm, since } }): Promise<AcrossCosts> => {
+    const { PRICES_NOTE } = await import("../../../lib/network/model/mod.ts");
+    return { prices: PRICES_NOTE, ...await costsAcross(await choose(parts, { profile, vm }), since) };
   });
   handle(
     app,

@@ -13,11 +13,14 @@ import type { PolicyContext } from "../../../lib/event/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Rule } from "../../../lib/policy/mod.ts";
 import {
+  chooseSessions,
   findChange,
+  hitsAcross,
   type LedgerFinder,
   ruleDigest,
   ruleOfAsk,
   type Service,
+  type TriedOn,
   tryDraft,
 } from "../../../lib/service/mod.ts";
 import { handle, madeBy } from "../handle.ts";
@@ -26,7 +29,13 @@ import { handle, madeBy } from "../handle.ts";
 type RuleView = Omit<Rule, "match_line"> & { digest: string };
 
 /** Parts of the service that these routes use. */
-type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "registry" | "activeDetections">;
+type PolicyParts = Pick<
+  Service,
+  "rules" | "refresh" | "inForce" | "asks" | "registry" | "activeDetections" | "sessions"
+>;
+
+/** Most sessions of a home, the newest ones, whose events a draft is tried on and hits are counted in. */
+const SESSIONS_MAX = 1000;
 
 /**
  * Routes of rules, of their evaluation on one event, and of pending asks (docs/design/contracts/02-http.md
@@ -34,7 +43,7 @@ type PolicyParts = Pick<Service, "rules" | "refresh" | "inForce" | "asks" | "reg
  */
 export function routePolicy(
   app: Hono,
-  { rules, refresh, inForce, asks, registry, activeDetections }: PolicyParts,
+  { rules, refresh, inForce, asks, registry, activeDetections, sessions }: PolicyParts,
   findLedger: LedgerFinder,
 ): void {
   handle(app, policyRoutes.listRules, async ({ params }): Promise<RuleList> => {
@@ -90,9 +99,19 @@ export function routePolicy(
     return { decision, findings, failures, ...(event !== complete && { event }) };
   });
   handle(app, policyRoutes.tryRule, async ({ params, body, context }): Promise<TryResult> => {
-    const { session, limit, ...draft } = body;
-    const ledger = session === undefined ? undefined : await findLedger(session);
-    return await tryDraft(rules, params.id, draft, { ledger, limit, signal: context.req.raw.signal });
+    const { session, since, limit, ...draft } = body;
+    return await tryDraft(rules, params.id, draft, {
+      on: await triedOn(params.id, session, since),
+      limit,
+      signal: context.req.raw.signal,
+    });
+  });
+  handle(app, policyRoutes.ruleHits, async ({ params, query: { since } }) => {
+    // A profile that is not there is named as such.
+    await rules.policyOf(params.id);
+    const listed = await sessions.list(SESSIONS_MAX);
+    const own = listed.filter(({ profile_id }) => profile_id === params.id);
+    return await hitsAcross(chooseSessions(rules.home, own, {}), since);
   });
   handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
   handle(app, policyRoutes.asksInForce, async () => {
@@ -116,6 +135,14 @@ export function routePolicy(
     ({ params, query }): Promise<AskRule> =>
       ruleOfAsk(params.id, { asks, rules, findLedger }, query.of, query.path),
   );
+
+  /** Finds the events that a draft of a profile's rule is tried on. */
+  async function triedOn(profile: string, session?: string, since?: number): Promise<TriedOn | undefined> {
+    if (since === undefined) return session === undefined ? undefined : { ledger: await findLedger(session) };
+    const listed = await sessions.list(SESSIONS_MAX);
+    const own = listed.filter(({ profile_id }) => session !== undefined || profile_id === profile);
+    return { sessions: chooseSessions(rules.home, own, { vm: session }), since };
+  }
 
   /** Name of a running VM; the id of one that has ended meanwhile. */
   function nameOf(session: string): string {

@@ -6,7 +6,7 @@ import {
   vmRoutes,
   type WhyResult,
 } from "../../../lib/client/api/mod.ts";
-import { readCosts, readEvents } from "../../../lib/ledger/read/mod.ts";
+import { costsByModel, readCostsByDay, readEvents } from "../../../lib/ledger/read/mod.ts";
 import {
   budgetsOf,
   contextsOf,
@@ -69,8 +69,9 @@ export function routeRecords(
   );
   handle(app, sessionRoutes.costs, async ({ params }): Promise<CostReport> => {
     const { PRICES_NOTE } = await import("../../../lib/network/model/mod.ts");
-    const models = await readCosts(await findLedger(params.id));
-    return { prices: PRICES_NOTE, models, budgets: await budgetsOf(registry, params.id) };
+    const days = await readCostsByDay(await findLedger(params.id));
+    const budgets = await budgetsOf(registry, params.id);
+    return { prices: PRICES_NOTE, models: costsByModel(days), days, budgets };
   });
   handle(
     app,

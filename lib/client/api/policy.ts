@@ -65,6 +65,12 @@ export const RuleList = z.object({
 }).openapi("RuleList");
 export type RuleList = z.infer<typeof RuleList>;
 
+export const RuleHits = z.object({
+  rules: z.array(z.object({ rule_id: z.string(), events: z.int() })).describe("the most events first"),
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("RuleHits");
+export type RuleHits = z.infer<typeof RuleHits>;
+
 export const RuleSaved = z.object({ rule: RuleView, lints: z.array(LintView) }).openapi("RuleSaved");
 export type RuleSaved = z.infer<typeof RuleSaved>;
 
@@ -97,8 +103,16 @@ export type EvaluateResult = z.infer<typeof EvaluateResult>;
 /** Most events that differ, of one answer. */
 export const DIFFERENCES_MAX = 1000;
 
+/** Most events of many sessions that one draft is tried on (docs/design/contracts/14-limits.md §14). */
+export const TRIED_MAX = 5000;
+
 export const TryRequest = DraftBody.extend({
   session: z.string().optional().describe("id or name; absent: the linter alone"),
+  since: z.int().min(0).optional().describe(
+    `only the newest ${
+      TRIED_MAX.toLocaleString("en")
+    } events, from this time on, unix milliseconds; without a session, of all sessions of the profile`,
+  ),
   limit: z.int().min(1).max(DIFFERENCES_MAX).default(100).describe("most events that are listed"),
 }).openapi("RuleTry");
 export type TryRequest = z.input<typeof TryRequest>;
@@ -116,6 +130,7 @@ export const TryResult = z.object({
     different: z.int().describe("of these, events that the draft decides in another way"),
     changes: z.array(z.object({ from: z.string(), to: z.string(), count: z.int() })),
     differences: z.array(z.object({
+      session_id: z.string(),
       event_id: z.string(),
       event_type: z.string(),
       timestamp_unix_ms: z.int(),
@@ -124,6 +139,8 @@ export const TryResult = z.object({
       after: Verdict,
     })).describe("oldest first"),
     truncated: z.boolean().describe("more differ than are listed"),
+    sessions: z.int().describe("that have the events"),
+    has_older: z.boolean().describe("there are older events, which were not tried"),
   }).optional().describe("absent without a session, or for a draft that cannot be saved"),
 }).openapi("RuleTried");
 export type TryResult = z.infer<typeof TryResult>;
@@ -247,6 +264,18 @@ export const policyRoutes = {
       "all rules active with this profile, in order of evaluation",
       RuleList,
     ),
+  }),
+  ruleHits: createRoute({
+    method: "get",
+    path: "/profiles/{id}/enforcement/hits",
+    tags,
+    request: {
+      params: profile,
+      query: z.object({
+        since: z.coerce.number().int().min(0).describe("only events from this time on, unix milliseconds"),
+      }),
+    },
+    responses: answers("how many recorded events each rule decided on", RuleHits),
   }),
   getRule: createRoute({
     method: "get",

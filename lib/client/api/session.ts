@@ -89,9 +89,13 @@ export const OverviewQuery = z.object({
 });
 
 export const Overview = z.object({
-  today: z.object({ events: z.int(), denied: z.int() }).describe(
-    "events of all sessions, of deleted VMs too",
-  ),
+  today: z.object({
+    events: z.int(),
+    denied: z.int(),
+    calls: z.int().describe("of models, that were answered"),
+    cost_micros: z.int().describe("millionths of a US dollar"),
+    unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
+  }).describe("of all sessions, of deleted VMs too"),
   vms: z.array(z.object({
     id: z.string(),
     steps: z.array(z.object({
@@ -159,25 +163,43 @@ export const SessionList = z.object({
 }).openapi("SessionList");
 export type SessionList = z.infer<typeof SessionList>;
 
+const ModelCosts = z.object({
+  provider: z.string(),
+  model: z.string(),
+  calls: z.int().describe("that were answered"),
+  input_tokens: z.int(),
+  cached_input_tokens: z.int().describe("of the input, read from a cache"),
+  output_tokens: z.int(),
+  cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
+  unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
+  estimated_calls: z.int().describe("calls at the price of another model, or at one that no source has"),
+  price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
+    "whose price these are at: the model's family, or the dearest of the provider; or that no source has its own",
+  ),
+});
+const DayCosts = ModelCosts.extend({ day: z.iso.date().describe("UTC, as budgets count") });
+const prices = z.string().describe("the table of prices, its date and its source");
+const days = z.array(DayCosts).describe("by day and model, the oldest day first");
+
 export const CostReport = z.object({
-  prices: z.string().describe("the table of prices, its date and its source"),
-  models: z.array(z.object({
-    provider: z.string(),
-    model: z.string(),
-    calls: z.int().describe("that were answered"),
-    input_tokens: z.int(),
-    cached_input_tokens: z.int().describe("of the input, read from a cache"),
-    output_tokens: z.int(),
-    cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
-    unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
-    estimated_calls: z.int().describe("calls at the price of another model, or at one that no source has"),
-    price_basis: z.enum(["family", "dearest", "unchecked"]).optional().describe(
-      "whose price these are at: the model's family, or the dearest of the provider; or that no source has its own",
-    ),
-  })).describe("the most expensive first"),
+  prices,
+  models: z.array(ModelCosts).describe("the most expensive first"),
+  days,
   budgets: z.array(BudgetUse).describe("limits of a running VM, with the amount used of each"),
 }).openapi("CostReport");
 export type CostReport = z.infer<typeof CostReport>;
+
+export const AcrossCostsQuery = z.object({
+  ...choice,
+  since: time.describe("only calls from this time on, unix milliseconds"),
+});
+
+export const AcrossCosts = z.object({
+  prices,
+  days,
+  unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
+}).openapi("AcrossCosts");
+export type AcrossCosts = z.infer<typeof AcrossCosts>;
 
 export const SessionVerification = z.object({
   ok: z.boolean(),
@@ -266,6 +288,13 @@ export const sessionRoutes = {
     tags: ["session"],
     request: { query: OverviewQuery },
     responses: answers("counts, the newest event and costs of each VM, in one answer", Overview),
+  }),
+  costsAcross: createRoute({
+    method: "get",
+    path: "/sessions/costs",
+    tags: ["session"],
+    request: { query: AcrossCostsQuery },
+    responses: answers("model calls of all sessions by day and model, with estimated costs", AcrossCosts),
   }),
   findingsAcross: createRoute({
     method: "get",

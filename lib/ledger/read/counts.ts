@@ -1,4 +1,4 @@
-/** Counts the events of a ledger over time, by family and decision. */
+/** Counts the events of a ledger over time, by family and decision, or by rule. */
 import { DECISION, FAMILY } from "../schema.ts";
 import { type EventConditions, selectionOf, TIME } from "./events.ts";
 import { selectText, withLedger } from "./open.ts";
@@ -46,5 +46,26 @@ export function countEvents(
       }
       await new Promise((resolve) => setTimeout(resolve));
     }
+  });
+}
+
+/** Counts the events of a ledger that each rule decided on first. @param since unix `ms` */
+export function countByRule(path: string, since: number): Promise<Map<string, number>> {
+  const { from, args } = selectionOf({ since });
+  const counted = `FROM (SELECT entries.rule_id AS rule, count(*) AS events ${from}
+    AND entries.rule_id IS NOT NULL GROUP BY 1)`;
+  const counts = new Map<string, number>();
+  return withLedger(path, async (client) => {
+    const { rows: [{ last }] } = await client.execute("SELECT max(sequence) AS last FROM entries");
+    for (let after = 0; after < Number(last ?? 0); after += COUNT_ROWS) {
+      const rows = await selectText(client, ["rule", "events"], counted, [
+        after,
+        after + COUNT_ROWS,
+        ...args,
+      ]);
+      for (const { rule, events } of rows) counts.set(rule!, (counts.get(rule!) ?? 0) + Number(events));
+      await new Promise((resolve) => setTimeout(resolve));
+    }
+    return counts;
   });
 }

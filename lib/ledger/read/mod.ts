@@ -20,7 +20,7 @@ export {
 } from "./events.ts";
 export { LedgerTail } from "./tail.ts";
 export { type EventText, ledgerEventOf } from "./texts.ts";
-export { countEvents, type EventCount } from "./counts.ts";
+export { countByRule, countEvents, type EventCount } from "./counts.ts";
 export { readApprovals, readSentLater } from "./answers.ts";
 export {
   collect,
@@ -32,7 +32,16 @@ export {
   startCollecting,
   uncollectedMark,
 } from "./collect.ts";
-export { type ModelCosts, readCosts, readSpending, type RecordedSpending } from "./spending.ts";
+export {
+  costsByModel,
+  type DayCosts,
+  type ModelCosts,
+  readCosts,
+  readCostsByDay,
+  readSpending,
+  type RecordedSpending,
+  sumCosts,
+} from "./spending.ts";
 export {
   countFindings,
   type DeniedEvent,

@@ -158,10 +158,20 @@ const NUMBERS = [
   "estimated_calls",
 ] as const;
 
-/** Sums up the model calls of a session, the most expensive model first. */
-export function readCosts(path: string): Promise<ModelCosts[]> {
+/** Usage of the calls to one model on one day. */
+export interface DayCosts extends ModelCosts {
+  /** UTC, as budgets count: `2026-11-30` */
+  day: string;
+}
+
+/**
+ * Sums up the model calls of a session by day, the oldest first, the most expensive model of a day first.
+ * @param since unix `ms`, of the calls that count
+ */
+export function readCostsByDay(path: string, since = 0): Promise<DayCosts[]> {
   return withLedger(path, async (client) => {
-    const sums = `SELECT provider, model, count(*) AS calls,
+    const sums =
+      `SELECT date(timestamp_unix_ms / 1000, 'unixepoch') AS day, provider, model, count(*) AS calls,
         coalesce(sum(input_tokens), 0) AS input_tokens,
         coalesce(sum(cached_input_tokens), 0) AS cached_input_tokens,
         coalesce(sum(output_tokens), 0) AS output_tokens,
@@ -169,19 +179,57 @@ export function readCosts(path: string): Promise<ModelCosts[]> {
         sum(estimated_cost_micros IS NULL AND coalesce(input_tokens, output_tokens) IS NOT NULL) AS unpriced_calls,
         sum(price_basis IS NOT NULL) AS estimated_calls,
         min(price_basis) AS price_basis
-      FROM (${selectFamily("model")}) WHERE status IS NOT NULL GROUP BY provider, model`;
+      FROM (${selectFamily("model")}) WHERE status IS NOT NULL AND timestamp_unix_ms >= ?
+      GROUP BY 1, provider, model`;
     const rows = await selectText(
       client,
-      ["provider", "model", "price_basis", ...NUMBERS],
-      `FROM (${sums}) ORDER BY cost_micros DESC, calls DESC, provider, model`,
+      ["day", "provider", "model", "price_basis", ...NUMBERS],
+      `FROM (${sums}) ORDER BY day, cost_micros DESC, calls DESC, provider, model`,
+      [since],
     );
     return rows.map((row) =>
       ({
+        day: row.day ?? "",
         provider: row.provider ?? "",
         model: row.model ?? "",
         ...Object.fromEntries(NUMBERS.map((name) => [name, Number(row[name])])),
         ...(row.price_basis && { price_basis: row.price_basis }),
-      }) as ModelCosts
+      }) as DayCosts
     );
   });
+}
+
+/** Sums up rows that have one key, in the order of their first ones. */
+export function sumCosts<T extends ModelCosts>(rows: readonly T[], keyOf: (row: T) => string): T[] {
+  const sums = new Map<string, T>();
+  for (const row of rows) {
+    const key = keyOf(row);
+    const sum = sums.get(key);
+    if (sum) addCosts(sum, row);
+    else sums.set(key, { ...row });
+  }
+  return [...sums.values()];
+}
+
+function addCosts(sum: ModelCosts, row: ModelCosts): void {
+  for (const name of NUMBERS) sum[name] += row[name];
+  const bases = [sum.price_basis, row.price_basis].filter((basis) => basis !== undefined).sort();
+  if (bases.length > 0) sum.price_basis = bases[0];
+}
+
+/** The costs of days by model, the most expensive model first. */
+export function costsByModel(days: readonly DayCosts[]): ModelCosts[] {
+  const models = sumCosts<ModelCosts>(
+    days.map(({ day: _, ...costs }) => costs),
+    ({ provider, model }) => JSON.stringify([provider, model]),
+  );
+  const nameOf = ({ provider, model }: ModelCosts) => `${provider} ${model}`;
+  return models.sort((a, b) =>
+    b.cost_micros - a.cost_micros || b.calls - a.calls || (nameOf(a) < nameOf(b) ? -1 : 1)
+  );
+}
+
+/** Sums up the model calls of a session, the most expensive model first. */
+export async function readCosts(path: string): Promise<ModelCosts[]> {
+  return costsByModel(await readCostsByDay(path));
 }

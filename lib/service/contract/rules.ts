@@ -28,9 +28,8 @@ import { objectOf } from "../../base/object/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
 import { writeAll } from "../../base/wire/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import type { RuleEffect } from "../../lab/mod.ts";
 import type { AskInbox } from "./asks.ts";
-import { eventsOf, explainEvent, type LedgerFinder } from "../record/ledger.ts";
+import { explainEvent, type LedgerFinder } from "../record/ledger.ts";
 
 /** Client of a change that was made in the file, by an editor or another program. */
 const FILE_CLIENT = "profile.toml";
@@ -448,41 +447,6 @@ function jsonOf(line: string): Record<string, unknown> {
   } catch {
     return {};
   }
-}
-
-interface TriedDraft {
-  /** about the draft, and about rules for which it is the reason */
-  lints: Lint[];
-  /** absent without a ledger, or for a draft that cannot be saved */
-  effect?: RuleEffect;
-}
-
-/**
- * Tries an unsaved rule of a profile: its remarks, and the events of a session that it decides in
- * another way than the rules of now.
- *
- * @param limit most events that are listed
- * @throws {SbxError} `profile.not_found`; `policy.invalid`: other rules do not compile
- */
-export async function tryDraft(
-  rules: Rules,
-  profileId: string,
-  draft: RuleDraft,
-  { ledger, limit, signal }: { ledger?: string; limit: number; signal?: AbortSignal },
-): Promise<TriedDraft> {
-  const { draftProblem } = await import("../../policy/author/mod.ts");
-  const problem = draftProblem(draft);
-  if (problem) return { lints: [problem] };
-  const [before, after] = await Promise.all([
-    rules.policyOf(profileId),
-    rules.policyWith(profileId, draft),
-  ]);
-  const lints = (await rules.lint(after)).filter(({ rule_id, layer, other_rule_id }) =>
-    rule_id === draft.rule_id && layer === "profile" || other_rule_id === draft.rule_id
-  );
-  if (ledger === undefined) return { lints };
-  const { effectOf } = await import("../../lab/mod.ts");
-  return { lints, effect: await effectOf(before, after, eventsOf(ledger), { limit, signal }) };
 }
 
 /**

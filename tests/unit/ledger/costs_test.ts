@@ -1,9 +1,9 @@
 /** Costs of a session by model, from its ledger, and as people see them. */
 import { assertEquals, assertMatch } from "@std/assert";
-import { formatCosts } from "../../../cmd/sbx/record/costs.ts";
+import { formatCosts, formatDays } from "../../../cmd/sbx/record/costs.ts";
 import type { BudgetUse } from "../../../lib/policy/budget/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import { readCosts } from "../../../lib/ledger/read/mod.ts";
+import { readCosts, readCostsByDay } from "../../../lib/ledger/read/mod.ts";
 import { PRICES_NOTE } from "../../../lib/network/model/mod.ts";
 import { requestEvent, SESSION, withLedgerPath } from "../../helper/ledger.ts";
 
@@ -72,4 +72,51 @@ Deno.test("costs are summed by model, with cached tokens and calls without a pri
     assertMatch(unknown, /^total not known: no call has a known price;/m);
     const none = { vm: "dev", prices: PRICES_NOTE, models: [], budgets: [] };
     assertEquals(formatCosts([none]), "no model calls");
+  }));
+
+Deno.test("costs are summed by day of UTC and model, from a moment on", () =>
+  withLedgerPath(async (path) => {
+    const NOON = Date.UTC(2026, 10, 29, 12);
+    const HOUR = 3600_000;
+    {
+      await using ledger = await Ledger.open(path, { sessionId: SESSION });
+      const calls = [["m-1", NOON, 10], ["m-2", NOON, 30], ["m-1", NOON + 11 * HOUR, 5], [
+        "m-1",
+        NOON + 12 * HOUR,
+        7,
+      ]] as const;
+      for (const [model, at, estimated_cost_micros] of calls) {
+        const event = call(model);
+        event.common.timestamp_unix_ms = at;
+        ledger.append({ event, decision: { decision: "allow", rule: { id: "r" } } });
+        const response = {
+          status: 200,
+          tool_calls: [],
+          input_tokens: 1,
+          output_tokens: 1,
+          estimated_cost_micros,
+        };
+        ledger.end({ event_id: event.common.event_id, response });
+      }
+    }
+    const days = await readCostsByDay(path);
+    assertEquals(days.map(({ day, model, calls, cost_micros }) => [day, model, calls, cost_micros]), [
+      ["2026-11-29", "m-2", 1, 30],
+      ["2026-11-29", "m-1", 2, 15],
+      ["2026-11-30", "m-1", 1, 7],
+    ]);
+    const late = await readCostsByDay(path, NOON + 1);
+    assertEquals(late.map(({ day, calls, cost_micros }) => [day, calls, cost_micros]), [
+      ["2026-11-29", 1, 5],
+      ["2026-11-30", 1, 7],
+    ]);
+    assertEquals((await readCosts(path)).map(({ model, cost_micros }) => [model, cost_micros]), [
+      ["m-2", 30],
+      ["m-1", 22],
+    ]);
+    const text = formatDays({ days, prices: PRICES_NOTE });
+    assertMatch(text, /^DAY \(UTC\) +PROVIDER/);
+    assertMatch(text, /^2026-11-30 +anthropic +m-1 +1 +1 +0 +1 +\$0\.0000$/m);
+    assertMatch(text, /^total \$0\.0001; /m);
+    assertEquals(formatDays({ days: [], prices: PRICES_NOTE }), "no model calls");
   }));

@@ -7,9 +7,17 @@ import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
 import type { SessionEntry } from "../../../lib/ledger/read/mod.ts";
-import { asksAcross, chooseSessions, countAcross, overviewOf, readAcross } from "../../../lib/service/mod.ts";
+import {
+  asksAcross,
+  chooseSessions,
+  costsAcross,
+  countAcross,
+  hitsAcross,
+  overviewOf,
+  readAcross,
+} from "../../../lib/service/mod.ts";
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
-import { execEvent } from "../../helper/ledger.ts";
+import { execEvent, requestEvent } from "../../helper/ledger.ts";
 
 const idOf = (at: number) => `00000000-0000-4000-8000-${String(at).padStart(12, "0")}`;
 const START = Date.UTC(2026, 10, 22);
@@ -236,7 +244,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     const overview = await get(`/sessions/overview?since=${START + 4000}&today=${START + 8000}&step=1000`);
     assertEquals(overview.unreadable, []);
     // Deleted VMs count for the day, and have no row.
-    assertEquals(overview.today, { events: 2, denied: 0 });
+    assertEquals(overview.today, { events: 2, denied: 0, calls: 0, cost_micros: 0, unpriced_calls: 0 });
     assertEquals(
       overview.vms.map((
         { steps, last, calls }: {
@@ -278,6 +286,52 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     assertEquals((await app.request("/sessions/list?cursor=gone")).status >= 400, true);
     assertEquals((await app.request("/sessions/list?limit=0")).status >= 400, true);
   }));
+
+/** Writes a call of a model into a record. @param minutes after the start */
+async function addCall(home: ReturnType<typeof homeOf>, at: number, minutes: number, micros: number) {
+  const id = idOf(at);
+  await using ledger = await Ledger.open(sessionPaths(home, id).ledger, { sessionId: id });
+  const event = requestEvent("model.call");
+  Object.assign(event.common, { session_id: id, timestamp_unix_ms: START + minutes * 60_000 });
+  ledger.append({ event, decision: { decision: "allow", rule: { id: "models" } } });
+  const response = {
+    ...{ status: 200, tool_calls: [], input_tokens: 10, output_tokens: 1 },
+    estimated_cost_micros: micros,
+  };
+  ledger.end({ event_id: event.common.event_id, response });
+}
+
+Deno.test("across: costs by day and hits of rules, of sessions that are over too", () =>
+  withSessions(
+    [{ name: "a", times: [0, 100_000], ended: false }, { name: "b", times: [0, 90_000] }],
+    async (home, sessions) => {
+      const DAY_MINUTES = 24 * 60;
+      await addCall(home, 0, 1, 40);
+      await addCall(home, 1, 2, 2);
+      await addCall(home, 1, DAY_MINUTES, 5);
+      const damaged = sessionPaths(home, idOf(7)).ledger;
+      await Deno.mkdir(dirname(damaged), { recursive: true });
+      await Deno.writeTextFile(damaged, "not a ledger");
+      const listed = [...sessions, { ...sessions[0], id: idOf(7), name: "c" }];
+      const chosen = chooseSessions(home, listed, {});
+      const daysOf = async (since?: number) => {
+        const { days, unreadable } = await costsAcross(chosen, since);
+        return [days.map(({ day, calls, cost_micros }) => [day, calls, cost_micros]), unreadable];
+      };
+      assertEquals(await daysOf(), [[["2026-11-22", 2, 42], ["2026-11-23", 1, 5]], [idOf(7)]]);
+      assertEquals(await daysOf(START + 2 * 60_000), [[["2026-11-22", 1, 2], ["2026-11-23", 1, 5]], [
+        idOf(7),
+      ]]);
+      const today = START + DAY_MINUTES * 60_000;
+      const overview = await overviewOf(chosen, new Set([idOf(0)]), { since: START, step: 60_000, today });
+      assertEquals([overview.today.cost_micros, overview.vms[0].cost_micros], [5, 40]);
+      assertEquals(await hitsAcross(chosen, START), {
+        rules: [{ rule_id: "models", events: 3 }],
+        unreadable: [idOf(7)],
+      });
+      assertEquals((await hitsAcross(chosen, today)).rules, [{ rule_id: "models", events: 1 }]);
+    },
+  ));
 
 Deno.test("the overview has a bounded number of steps of all VMs together", () =>
   withSessions([{ name: "a", times: [0, 1, 2] }, { name: "b", times: [0, 1, 2] }], async (home, sessions) => {

@@ -1,7 +1,8 @@
 /** One answer for a home page: an hour of counts, the newest event and the costs of each VM. */
 import { SbxError } from "../../../base/error/mod.ts";
 import type { Overview } from "../../../client/api/mod.ts";
-import { countEvents, readCosts, readEvents } from "../../../ledger/read/mod.ts";
+import { countEvents, type ModelCosts, readCosts, readEvents } from "../../../ledger/read/mod.ts";
+import { costsAcross } from "./costs.ts";
 import { countAcross, STEPS_MAX, tooManySteps } from "./counts.ts";
 import { mayHave, type RecordedSession } from "./merge.ts";
 
@@ -51,8 +52,10 @@ export async function overviewOf(
   const day = await countAcross(sessions, { since: today }, DAY_MS);
   for (const id of day.unreadable) unreadable.add(id);
   const sum = (of: "events" | "denied") => day.steps.reduce((all, counts) => all + counts[of], 0);
+  const costs = await costsAcross(sessions, today);
+  for (const id of costs.unreadable) unreadable.add(id);
   return {
-    today: { events: sum("events"), denied: sum("denied") },
+    today: { events: sum("events"), denied: sum("denied"), ...totalOf(costs.days) },
     vms: rows.sort((a, b) => a.id < b.id ? -1 : 1),
     unreadable: [...unreadable],
   };
@@ -81,12 +84,18 @@ async function rowOf(
     readEvents(ledger, { order: "newest", limit: 1 }),
     readCosts(ledger),
   ]);
-  const total = (of: "calls" | "cost_micros" | "unpriced_calls") =>
-    models.reduce((all, model) => all + model[of], 0);
   return {
     id,
     steps: [...steps.values()].sort((a, b) => a.at_unix_ms - b.at_unix_ms),
     ...(last && { last: last as unknown as Record<string, unknown> }),
+    ...totalOf(models),
+  };
+}
+
+function totalOf(models: readonly ModelCosts[]) {
+  const total = (of: "calls" | "cost_micros" | "unpriced_calls") =>
+    models.reduce((all, model) => all + model[of], 0);
+  return {
     calls: total("calls"),
     cost_micros: total("cost_micros"),
     unpriced_calls: total("unpriced_calls"),

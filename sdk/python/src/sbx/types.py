@@ -83,6 +83,30 @@ class CostReportModelsItem(_CostReportModelsItemRequired, total=False):
     price_basis: Literal["family", "dearest", "unchecked"]
 
 
+class _CostReportDaysItemRequired(TypedDict):
+    provider: str
+    model: str
+    # that were answered
+    calls: int
+    input_tokens: int
+    # of the input, read from a cache
+    cached_input_tokens: int
+    output_tokens: int
+    # millionths of a US dollar, of the calls whose price is known
+    cost_micros: int
+    # calls with tokens whose price is not known
+    unpriced_calls: int
+    # calls at the price of another model, or at one that no source has
+    estimated_calls: int
+    # UTC, as budgets count
+    day: str
+
+
+class CostReportDaysItem(_CostReportDaysItemRequired, total=False):
+    # whose price these are at: the model's family, or the dearest of the provider; or that no source has its own
+    price_basis: Literal["family", "dearest", "unchecked"]
+
+
 class CostReportBudgetsItem(TypedDict):
     # profile: also limits that the VM was made with
     layer: Literal["corp", "profile"]
@@ -98,6 +122,8 @@ class CostReport(TypedDict):
     prices: str
     # the most expensive first
     models: list[CostReportModelsItem]
+    # by day and model, the oldest day first
+    days: list[CostReportDaysItem]
     # limits of a running VM, with the amount used of each
     budgets: list[CostReportBudgetsItem]
 

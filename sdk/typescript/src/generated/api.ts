@@ -752,6 +752,33 @@ export interface components {
                  */
                 price_basis?: "family" | "dearest" | "unchecked";
             }[];
+            /** @description by day and model, the oldest day first */
+            days: {
+                provider: string;
+                model: string;
+                /** @description that were answered */
+                calls: number;
+                input_tokens: number;
+                /** @description of the input, read from a cache */
+                cached_input_tokens: number;
+                output_tokens: number;
+                /** @description millionths of a US dollar, of the calls whose price is known */
+                cost_micros: number;
+                /** @description calls with tokens whose price is not known */
+                unpriced_calls: number;
+                /** @description calls at the price of another model, or at one that no source has */
+                estimated_calls: number;
+                /**
+                 * @description whose price these are at: the model's family, or the dearest of the provider; or that no source has its own
+                 * @enum {string}
+                 */
+                price_basis?: "family" | "dearest" | "unchecked";
+                /**
+                 * Format: date
+                 * @description UTC, as budgets count
+                 */
+                day: string;
+            }[];
             /** @description limits of a running VM, with the amount used of each */
             budgets: {
                 /**
