@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Enrolment, HomeCertificate } from "../lib/fleet/enrolment/mod.ts";
+import { Enrolment, HomeCertificate, HomeProof } from "../lib/fleet/enrolment/mod.ts";
 import { Erasure, RetentionFile } from "../lib/fleet/erase/mod.ts";
 import { Asked, ReaderFile } from "../lib/fleet/reader/mod.ts";
 import { LogEntry, Witness } from "../lib/fleet/log/mod.ts";
@@ -41,6 +41,7 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["FleetAsked", Asked, "A line of `asked.jsonl` of a store"],
   ["FleetWitness", Witness, "`fleet/witness.json` of a home"],
   ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
+  ["HomeProof", HomeProof, "Payload of `attest/home-proof.json` of a home"],
 ];
 
 /** Interfaces of files in a record and beside it, and of signed statements about it. */

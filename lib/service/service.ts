@@ -287,10 +287,14 @@ async function writePidFile(path: string): Promise<void> {
   }
 }
 
-/** Makes the key with which VMs sign their records, if it is missing; without it, seals are unsigned. */
+/**
+ * Makes the key with which VMs sign their records, if it is missing, and proves to root that it is this
+ * user's; without it, seals are unsigned.
+ */
 async function ensureMachineKey(home: Home): Promise<void> {
   try {
-    await (await import("../release/signing/mod.ts")).ensureSigningKey(home);
+    const key = await (await import("../release/signing/mod.ts")).ensureSigningKey(home);
+    await (await import("../fleet/enrolment/mod.ts")).ensureHomeProof(home, key);
   } catch (error) {
     log.warn(`records are not signed: ${asSbxError(error, "reading the key of this machine").message}`);
   }

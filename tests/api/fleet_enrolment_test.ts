@@ -8,7 +8,7 @@ import { deviceName } from "../../lib/base/user/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import type { CorpStore } from "../../lib/config/corp/mod.ts";
 import { FleetMachine, openTarget } from "../../lib/fleet/machine/mod.ts";
-import { makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
+import { ensureHomeProof, homeProofPath, makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
 import {
   checkFleet,
   endMachine,
@@ -22,7 +22,7 @@ import {
 } from "../../lib/fleet/receive/mod.ts";
 import { openCorp } from "../../lib/home/mod.ts";
 import { openCa } from "../../lib/network/ca/mod.ts";
-import { ensureSigningKey, formatPublicKey } from "../../lib/release/signing/mod.ts";
+import { ensureSigningKey, formatPublicKey, keyPaths } from "../../lib/release/signing/mod.ts";
 import { requireEnrolment } from "../../lib/service/contract/enrolment.ts";
 import { runChild } from "../helper/child.ts";
 import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
@@ -60,6 +60,8 @@ class World implements AsyncDisposable {
   async home(name: string) {
     const home = { dir: join(this.dir, name) };
     const key = await ensureSigningKey(home);
+    // As its service does.
+    await ensureHomeProof(home, key);
     return { home, key };
   }
 
@@ -198,6 +200,37 @@ Deno.test("a home that the receiver refuses keeps none of the others out", async
   assertStringIncludes(text, `machine ${home.machine_id} was revoked`);
   assertStringIncludes(text, later.key.publicKey.id.slice(0, 16));
   assertEquals((await findMachine(world.store, later.key.publicKey.id))?.name.startsWith("root@"), true);
+});
+
+Deno.test("a home with another person's public key is certified for no one", async () => {
+  await using world = await World.start();
+  const { token } = await makeToken(world.store, { machines: 1 });
+  assertEquals((await world.admin(["enrol", "--name", "laptop-1"], token)).code, 0);
+  const { home: ann, key } = await world.home("ann");
+  // Bob has Ann's public key, as anyone has who saw her signature, and a proof of his own key at most.
+  const { home: bob } = await world.home("bob");
+  const publicKey = keyPaths(ann).record;
+  await Deno.copyFile(publicKey, keyPaths(bob).record);
+  const refused = await world.admin(["homes", "--home", bob.dir]);
+  assertEquals(refused.code, 1);
+  assertStringIncludes(refused.text, "has not proved to have its key");
+  // Nor with her own words for another user.
+  await ensureHomeProof(ann, key, 4711);
+  await Deno.copyFile(homeProofPath(ann), homeProofPath(bob));
+  assertEquals((await world.admin(["homes", "--home", bob.dir])).code, 1);
+  assertEquals((await listMachines(world.store)).map(({ name }) => name), ["laptop-1"]);
+
+  await ensureHomeProof(ann, key);
+  const taken = await world.admin(["homes", "--home", ann.dir, "--home", bob.dir]);
+  assertEquals(
+    (await listMachines(world.store)).filter(({ of }) => of !== undefined).map(({ machine_id }) =>
+      machine_id
+    ),
+    [
+      key.publicKey.id,
+    ],
+  );
+  assertStringIncludes(taken.text, `${key.publicKey.id.slice(0, 16)}`);
 });
 
 Deno.test("revoke: a whole id is that machine's, whatever name another one has", async () => {

@@ -11,6 +11,8 @@ import { sinkAuthorization } from "../../../lib/credential/mod.ts";
 import {
   enrolmentPaths,
   ensureMachineKey,
+  homeProofPath,
+  isHomeProof,
   makeHomeCertificate,
   readEnrolment,
   readHome,
@@ -22,7 +24,7 @@ import { HttpTarget } from "../../../lib/fleet/ship/mod.ts";
 import { useNetworkOf } from "../../../lib/home/mod.ts";
 import { formatPublicKey, keyPaths, parseMachineKey } from "../../../lib/release/signing/mod.ts";
 
-/** Largest token from standard input, and largest file with a home's public key, in `bytes`. */
+/** Largest token from standard input, and largest file of a home's public key or proof, in `bytes`. */
 const TOKEN_BYTES_MAX = 4096;
 const KEY_BYTES_MAX = 4096;
 
@@ -157,6 +159,20 @@ async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
     // The lag that corp allows begins with a home's first certificate: a timer that made
     // another would end it each time.
     const before = enrolment && await readHome(receiver.corpPath, enrolment, home.id);
+    if (before?.certificate.user !== user.name) {
+      const proof = await readAsUser(user, homeProofPath({ dir }), KEY_BYTES_MAX);
+      if (before || !await isHomeProof(proof, home, user.uid)) {
+        note(
+          `${dir}: ${
+            before
+              ? `its key is the one of ${before.certificate.user}`
+              : `${user.name} has not proved to have its key`
+          }; it is left out. Its service proves that when it starts: sbx stop, then sbx status`,
+        );
+        refused++;
+        continue;
+      }
+    }
     const certificate = before?.envelope ?? await makeHomeCertificate(key, home, user.name);
     try {
       await receiver.enrolHome({ certificate });

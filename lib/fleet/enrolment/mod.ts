@@ -1,4 +1,5 @@
 /** Enrolment of machines, from which their homes derive (docs/guides/fleet.md). */
+export { ensureHomeProof, HomeProof, homeProofPath, isHomeProof } from "./proof.ts";
 export { HomeCertificate, makeHomeCertificate, openHomeCertificate } from "./certificate.ts";
 export {
   Enrolment,

@@ -24,6 +24,7 @@ export const SEGMENT_TYPE = "application/vnd.sbx.ledger-segment+json";
 export const REPORT_TYPE = "application/vnd.sbx.fleet-report+json";
 export const REGISTER_TYPE = "application/vnd.sbx.session-register+json";
 export const FLEET_HOME_TYPE = "application/vnd.sbx.fleet-home+json";
+export const FLEET_PROOF_TYPE = "application/vnd.sbx.fleet-home-proof+json";
 export const FLEET_LOG_TYPE = "application/vnd.sbx.fleet-log+json";
 const TYPES = [
   SEAL_TYPE,
@@ -33,6 +34,7 @@ const TYPES = [
   REPORT_TYPE,
   REGISTER_TYPE,
   FLEET_HOME_TYPE,
+  FLEET_PROOF_TYPE,
   FLEET_LOG_TYPE,
 ];
 
