@@ -49,6 +49,7 @@ async function run(args: string[]): Promise<number> {
   collectAtRest();
   const at = home();
   const hypervisor = hostHypervisor();
+  hypervisor.prepare();
   const given: AwaitedSession | undefined = argument === NO_SESSION
     ? await awaitSession(at, hypervisor)
     : { id: argument };

@@ -137,6 +137,8 @@ export interface Hypervisor {
   lackOf(feature: string): string | undefined;
   /** Checks that this host can run machines of an architecture. @throws {SbxError} `host.tools_missing` */
   requireHost(arch?: Arch): void;
+  /** Does ahead of a start what needs no specification, for a process that starts a machine soon. */
+  prepare(): void;
   /**
    * Starts a machine whose vsock is a folder of Unix sockets: a guest connection to host port P reaches
    * {@linkcode vsockPath}`(dir, P)`. The caller listens there before the start.

@@ -55,6 +55,18 @@ type MachineFiles = Pick<
   "dir" | "kernel" | "initrd" | "rootfs" | "layer" | "before" | "scratch"
 >;
 
+/** A thread that the next launcher takes. */
+let prepared: Worker | undefined;
+
+/** Starts the thread of the next launcher, which takes longer than all that it does then. */
+export function prepareLauncher(): void {
+  prepared ??= startThread();
+}
+
+function startThread(): Worker {
+  return new Worker(import.meta.resolve("./launcher_worker.ts"), { type: "module", name: "launcher" });
+}
+
 /** Starts the programs of one machine. */
 export class Launcher {
   /** settles with the version of Landlock that holds its thread; 0: the kernel has none */
@@ -65,10 +77,8 @@ export class Launcher {
 
   /** Begins at once; {@linkcode spawn} waits until its thread is confined. @param files of its machine */
   constructor(files?: MachineFiles) {
-    const worker = this.#worker = new Worker(import.meta.resolve("./launcher_worker.ts"), {
-      type: "module",
-      name: "launcher",
-    });
+    const worker = this.#worker = prepared ?? startThread();
+    prepared = undefined;
     const ready = Promise.withResolvers<number>();
     this.confined = ready.promise;
     ready.promise.catch(ignore("whoever starts a program gets it"));

@@ -12,7 +12,7 @@ import type {
   MachineImage,
   MachineSpec,
 } from "./hypervisor.ts";
-import { Launcher } from "./launcher.ts";
+import { Launcher, prepareLauncher } from "./launcher.ts";
 import { QemuMachine, readPlugged } from "./machine.ts";
 import { findTools, lackOfSaveState } from "./tools.ts";
 
@@ -62,6 +62,7 @@ export class Qemu implements Hypervisor {
   }
 
   identity = imageIdentity;
+  prepare = prepareLauncher;
 
   async start(spec: MachineSpec): Promise<Machine> {
     const programs = startHelpers(spec);

@@ -61,6 +61,9 @@ export class Vz implements Hypervisor {
     return LACKS[feature] ?? this.#able.lacks[feature];
   }
 
+  /** The framework is part of the process. */
+  prepare(): void {}
+
   requireHost(arch = currentArch()): void {
     this.#load();
     if (arch === currentArch()) return;

@@ -46,6 +46,7 @@ function mac(
       features,
       lackOf: () => "the framework does not save such machines",
       requireHost() {},
+      prepare() {},
     }),
     ...more,
   };
