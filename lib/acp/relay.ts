@@ -206,7 +206,7 @@ class Relay {
         const { outcome } = await this.#editor.request("session/request_permission", shown, {
           cancellationSignal: signal,
         });
-        // An answer that was not among them is none.
+        // An answer that was not offered does not count.
         const isOffered = outcome.outcome === "selected" &&
           options.some(({ optionId }) => optionId === outcome.optionId);
         return {

@@ -12,7 +12,7 @@ export class DatabaseTurn {
   refusal?: Uint8Array;
   /** the server has answered with an error */
   hasFailed = false;
-  /** statements of this turn without their end; a Parse alone is none */
+  /** statements of this turn without their end; a Parse alone does not count */
   readonly #steps: (Passage | undefined)[] = [];
   readonly #passages = new Map<Passage, { bytes: number; error?: string }>();
   /** event of each statement that this turn has parsed or run */

@@ -256,7 +256,7 @@ function requestMatch(event: Event, of: "path" | "method", path?: string): strin
   return [...common, notTunnel, below].join(" && ");
 }
 
-/** The error for an answer whose path is none of the event's. */
+/** The error for an answer whose path is not one of the event's. */
 export function notBelow(path: string): SbxError {
   return new SbxError("ask.invalid", `the event is not below the path "${path}"`, {
     hint: "name its own path, or one of its folders: sbx asks lists the path",
