@@ -230,21 +230,28 @@ Deno.test("hostile text takes time in proportion to its length", () => {
     "a:",
     "пароль: ",
   ];
-  const fastest = (size: number, piece: string) => {
+  /** The fastest of three tries in `ms`, or the first one that is fast enough. */
+  const fastest = (size: number, piece: string, enough = 0) => {
     const text = piece.repeat(Math.ceil(size / piece.length));
-    const times = [0, 1, 2].map(() => {
+    let best = Infinity;
+    for (let tries = 0; tries < 3 && best >= enough; tries++) {
       // Of the processor: other programs of this machine take none of it.
       const began = process.cpuUsage();
       new Redactor().text(text);
       const { user, system } = process.cpuUsage(began);
-      return (user + system) / 1000;
-    });
-    return Math.min(...times);
+      best = Math.min(best, (user + system) / 1000);
+    }
+    return best;
   };
+  // 8 where linear, 64 where quadratic.
+  const RATIO_MAX = 40;
   for (const piece of pieces) {
-    const ratio = fastest(256 * 1024, piece) / Math.max(10, fastest(32 * 1024, piece));
-    // 8 where linear, 64 where quadratic.
-    assert(ratio < 40, `${JSON.stringify(piece)}: ${ratio.toFixed(1)} times as long for 8 times the text`);
+    const short = Math.max(10, fastest(32 * 1024, piece));
+    const ratio = fastest(256 * 1024, piece, RATIO_MAX * short) / short;
+    assert(
+      ratio < RATIO_MAX,
+      `${JSON.stringify(piece)}: ${ratio.toFixed(1)} times as long for 8 times the text`,
+    );
   }
 });
 
