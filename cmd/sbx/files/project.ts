@@ -21,6 +21,7 @@ const SHOW: Command = {
   summary: "show the .sbx.toml of a folder, and its parts that wait for approval",
   options: [JSON_OPTION],
   words: { min: 0, max: 1 },
+  completes: ["folders"],
   examples: ["sbx project show", "sbx project show ~/project --json"],
   async run(args) {
     const project = await projectOf(args.words[0] ?? ".");
@@ -39,6 +40,7 @@ const APPROVE: Command = {
     JSON_OPTION,
   ],
   words: { min: 0, max: 1 },
+  completes: ["folders"],
   examples: ["sbx project approve ."],
   async run(args) {
     const project = await projectOf(args.words[0] ?? ".");
@@ -73,6 +75,7 @@ const FORGET: Command = {
   summary: "take the approval of a folder's .sbx.toml back",
   options: [],
   words: { min: 1, max: 1 },
+  completes: ["folders"],
   examples: ["sbx project forget ."],
   async run(args) {
     // The folder may be gone.

@@ -9,7 +9,12 @@ import { connect } from "../connect.ts";
 import { brief, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
 
-const PROFILE_OPTION: Option = { name: "profile", value: "ID", about: "the rules of this profile" };
+const PROFILE_OPTION: Option = {
+  name: "profile",
+  value: "ID",
+  about: "the rules of this profile",
+  completes: "profiles",
+};
 const RULES_OPTION: Option = { name: "rules", value: "FILE", about: "rules of the profile" };
 const CORP_OPTION: Option = { name: "corp", value: "FILE", about: "rules of corp" };
 

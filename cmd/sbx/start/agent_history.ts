@@ -34,7 +34,7 @@ export const HISTORY: Command = {
   summary: "list the conversations that sbx delete --keep-history has kept",
   options: [{ name: "remove", about: "remove the ones of this agent and folder" }, JSON_OPTION],
   words: { min: 0, max: 2 },
-  completes: ["agents", []],
+  completes: ["agents", "folders"],
   examples: ["sbx agent history", "sbx agent history claude ~/project --remove"],
   run: history,
 };

@@ -54,7 +54,7 @@ export const SETUP: Command = {
     JSON_OPTION,
   ],
   words: { min: 1, max: 2 },
-  completes: ["agents", []],
+  completes: ["agents", "folders"],
   examples: ["sbx agent setup claude", "sbx agent setup claude --forget"],
   run: show,
 };
