@@ -5,6 +5,7 @@ import { BUILTIN_PROFILES } from "../../lib/config/profile/mod.ts";
 import { formatTrust, generateSigningKey, parseSigningKey } from "../../lib/release/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
+import { TestUpstreams } from "../helper/upstream.ts";
 
 const OURS = BUILTIN_PROFILES.get("pi")!.replace('id = "pi"', 'id = "ours"');
 
@@ -81,6 +82,36 @@ Deno.test("an agent without a signature needs --unsigned, and one of a stranger 
   assertEquals(await stored(), undefined);
   assertEquals((await run(["add", at("ours.toml"), "--yes", "--unsigned"])).code, 0);
   assertEquals(await stored(), OURS);
+});
+
+Deno.test("an agent is fetched from an https address, and its signature decides there too", async () => {
+  await using place = await makePlace();
+  const { at, run, stored } = place;
+  await run(["sign", at("ours.toml"), "--key", at("author.pem"), "--out", at("ours.json")]);
+  const files = new Map<string, string>();
+  files.set("/ours.json", await Deno.readTextFile(at("ours.json")));
+  // With the author's signature of the other one.
+  const payload = new TextEncoder().encode(OURS.replace("ram_gb = 2", "ram_gb = 8")).toBase64();
+  files.set("/changed.json", JSON.stringify({ ...JSON.parse(files.get("/ours.json")!), payload }));
+  const world = await TestUpstreams.make(["localhost"], ({ url }) => {
+    const text = files.get(new URL(url).pathname);
+    return new Response(text ?? "", { status: text === undefined ? 404 : 200 });
+  });
+  try {
+    const port = world.overrides[0].split(":").at(-1);
+    const add = (path: string) =>
+      run(["add", `https://localhost:${port}${path}`, "--trust", at("trust.json"), "--yes"], {
+        DENO_CERT: world.caFile,
+      });
+    assertMatch((await add("/none.json")).stderr, /there is no agent at https:\/\/localhost/);
+    assertMatch((await add("/changed.json")).stderr, /signature/);
+    assertEquals(await stored(), undefined);
+    const added = await add("/ours.json");
+    assertEquals([added.code, await stored()], [0, OURS], added.stderr);
+    assertStringIncludes(added.stderr, `from https://localhost:${port}/ours.json`);
+  } finally {
+    await world.close();
+  }
 });
 
 Deno.test("corp names the keys and the profiles: nothing else is added", async () => {

@@ -15,6 +15,8 @@ export const main = fileURLToPath(import.meta.resolve("../../main.ts"));
 export class Place implements AsyncDisposable {
   readonly queries: Record<string, string>[] = [];
   readonly bodies: Record<string, unknown>[] = [];
+  /** ids of VMs that were stopped */
+  readonly stops: string[] = [];
   readonly files = new Map<string, Uint8Array>();
   readonly home;
   #server?: Deno.HttpServer;
@@ -113,6 +115,10 @@ export class Place implements AsyncDisposable {
           logs: [{ name: "console.log", size_bytes: 9, truncated: false, lines: ["one", "t\x1b[31mwo"] }],
         }),
     );
+    app.post("/vms/:id/stop", (c) => {
+      this.stops.push(c.req.param("id"));
+      return c.json({ ...summary, status: "Stopped" });
+    });
     app.delete("/vms/demo/delete", (c) => c.json({ id, deleted: true }));
     app.delete("/vms/:id/delete", (c) => c.json({ error: "no VM", code: "vm.not_found" }, 404));
     app.post("/purge", async (c) => c.json({ removed: (await body(c)).all ? ["demo"] : [], kept: [] }));

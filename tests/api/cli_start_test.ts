@@ -23,6 +23,9 @@ Deno.test("cli: starts missing processes once, and stops them", options, async (
   const stopped = await place.sbx(["stop", "--json"]);
   assertEquals(JSON.parse(stopped.stdout), { stopped: ["gateway"], vms: [], running: [] });
   assertEquals((await place.sbx(["stop"])).stdout, "sbx is not running\n");
+  assertEquals((await place.sbx(["start"])).code, 0);
+  assertEquals((await place.sbx(["stop", "-a"])).stdout, "stopped: VM demo, gateway\n");
+  assertEquals(place.stops, ["00000000-0000-4000-8000-000000000001"]);
   const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   const taken = await place.sbx(["list", "--json"], {
     env: { SBX_GATEWAY_PORT: String(listener.addr.port) },

@@ -1,6 +1,6 @@
 /** Work and earlier states of several repositories in one VM, by the API of the whole service. */
 import { assert, assertEquals } from "@std/assert";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import type {
   RepositoryStates,
   StateKept,
@@ -11,8 +11,10 @@ import type {
 } from "../../lib/client/api/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { silent } from "../../lib/base/progress/mod.ts";
+import { Ledger } from "../../lib/ledger/mod.ts";
 import { bringIn, pullWork } from "../../lib/repo/mod.ts";
 import { collectWork, keepState } from "../../cmd/sbx/files/repository.ts";
+import { execEvent } from "../helper/ledger.ts";
 import { git, sh } from "../helper/repository.ts";
 import { RepositoryVm } from "../helper/repository_vm.ts";
 
@@ -141,6 +143,16 @@ Deno.test(
       assertEquals(await statesOf(vm), states);
       assertEquals((await undo(vm)).to.number, 2);
       assertEquals(await sh(vm.inside("web"), "cat a; git branch --show-current"), "two\nother\n");
+      // Before an event of its record: the state that was the newest then.
+      const event = execEvent("rm -rf web");
+      event.common.timestamp_unix_ms = states[1].at_unix_ms;
+      await Deno.mkdir(dirname(vm.paths.ledger), { recursive: true });
+      await using ledger = await Ledger.open(vm.paths.ledger, { sessionId: event.common.session_id });
+      ledger.append({ event });
+      await ledger.flush();
+      await undo(vm, { number: 1 });
+      assertEquals((await undo(vm, { event: event.common.event_id })).to.number, 2);
+      assertEquals(await codeOf(undo(vm, { event: "0123456789ab" })), "event.not_found");
       for (
         const [json, code] of [
           [{ number: 99 }, "repo.no_state"],

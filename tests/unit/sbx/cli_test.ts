@@ -50,6 +50,10 @@ Deno.test("words that people try lead to a command that is accepted as written",
   assertEquals([attach.code, attach.text.split("\n")[0]], [0, "sbx agent attach VM"]);
   assertStringIncludes((await run("attach")).text, "missing argument: sbx agent attach VM");
   assertStringIncludes((await run("help", "attach")).text, "sbx agent attach VM");
+  for (const [word, usage] of [["rm", "delete"], ["ls", "list"], ["ps", "list"], ["ssh", "shell"]]) {
+    const { code, text } = await run(word, "--help");
+    assertEquals([code, text.split(" ", 2).join(" ")], [0, `sbx ${usage}`], word);
+  }
   for (const [word, hint] of [["answer", "sbx allow ASK"], ["kill", "sbx stop NAME"], ["race", "--race 3"]]) {
     const { code, text } = await run(word, "x");
     assertEquals(code, 2);
