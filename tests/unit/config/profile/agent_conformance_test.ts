@@ -2,7 +2,8 @@
  * Conformance of the built-in profiles of agents: the facts of each hold under its own rules. Runs of the
  * published agents are in tests/agents.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes } from "@std/assert";
+import { notesOf } from "../../../../cmd/sbx/start/agent_notes.ts";
 import { withRules } from "../../../../scripts/profile_rules.ts";
 import HOSTS from "../../../../scripts/profile_hosts.json" with { type: "json" };
 import {
@@ -115,7 +116,11 @@ for (const profile of agents) {
       assert(command.length > 1, "it takes up its last conversation");
       assertEquals(headless.filter((word) => word === "{prompt}").length, 1);
     }
-    assert(agent.instructions?.startsWith("/root/"), "the file of instructions is the guest user's");
+    const [[path, notes] = []] = Object.entries(notesOf(agent));
+    assert(path?.startsWith("/root/") && notes, "the file of instructions is the guest user's");
+    for (const word of ["sbx-ask", "sbx-mcp-server", "local__request_access"]) {
+      assertStringIncludes(notes, word);
+    }
   });
 
   Deno.test(`${id}: the key is its provider's, and stands nowhere in the profile`, () => {
