@@ -8,12 +8,13 @@ import {
   type Page,
   type Request,
 } from "playwright-core";
+import { ignore } from "../../lib/base/error/mod.ts";
 import { timeLimit } from "../../lib/base/time/mod.ts";
 import { READ_MS } from "../../lib/policy/ask/limit.ts";
 import type { Sbx } from "./sbx.ts";
 
 /** Folder of the pages as pictures, for the eyes of their makers; without it no picture is made. */
-const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
+export const SHOTS = Deno.env.get("SBX_TEST_SHOTS");
 
 const CHROMIUM = "/usr/bin/chromium";
 /** `ms` that a step waits, as long as `eventually` does: a machine under load boots a VM in a minute. */
@@ -65,6 +66,16 @@ export class DesktopBrowser {
     page.on("request", (request) => {
       this.origins.add(new URL(request.url()).origin);
       if (page === this.page) this.#pending.add(request);
+    });
+    page.on("response", (response) => {
+      if (response.status() < 400) return;
+      // Its message is shown as it is: a pattern says nothing to a person.
+      const check = async () => {
+        const { error } = await response.json();
+        if (isPattern(String(error))) this.problems.push(`a pattern as a message: ${error}`);
+      };
+      // A page that left has no answer, and an answer of another kind no message.
+      check().catch(ignore("there is no message"));
     });
     page.on("requestfinished", (request) => this.#pending.delete(request));
     page.on("requestfailed", (request) => this.#pending.delete(request));
@@ -149,6 +160,11 @@ export class DesktopBrowser {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.browser.close();
   }
+}
+
+/** True where a message has a regular expression instead of words. */
+export function isPattern(message: string): boolean {
+  return /must match pattern|\/\^|\$\/|\\[dwsp]/.test(message);
 }
 
 async function newContext(browser: Browser): Promise<BrowserContext> {

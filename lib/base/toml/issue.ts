@@ -20,7 +20,7 @@ export function describeIssue(issue: z.core.$ZodIssue, schema: z.ZodType): Issue
       return issue.keys.map((key) => ({ path: [...issue.path, key], message: unknownKey(key, known) }));
     }
     case "invalid_key":
-      return [{ path: issue.path, message: issue.issues[0]?.message ?? "invalid name" }];
+      return [{ path: issue.path, message: issue.issues[0] ? messageOf(issue.issues[0]) : "invalid name" }];
     case "invalid_union":
       return closestAlternative(issue)?.flatMap((inner) =>
         describeIssue({ ...inner, path: [...issue.path, ...inner.path] } as z.core.$ZodIssue, schema)
@@ -59,8 +59,11 @@ function messageOf(issue: z.core.$ZodIssue): string {
       return `must be at least ${issue.minimum}${unitOf(issue.origin)}`;
     case "too_big":
       return `must be at most ${issue.maximum}${unitOf(issue.origin)}`;
+    case "invalid_format":
+      // Without words of its schema, the message would be the pattern.
+      return issue.message.includes(String(issue.pattern)) ? "has an unsupported form" : issue.message;
     default:
-      // Formats and refinements carry the schema's own message.
+      // Refinements carry the schema's own message.
       return issue.message;
   }
 }

@@ -8,6 +8,7 @@ import {
   DetectionChange,
   FullRuleSchema,
   RULE_ID,
+  RULE_ID_WORDS,
   RuleChange,
   RuleSchema,
 } from "../../policy/author/schema.ts";
@@ -82,7 +83,7 @@ const EventBody = z.record(z.string(), z.unknown()).superRefine((event, context)
 
 /** An unsaved rule of a profile, new or in place of one with its id. */
 const DraftBody = z.strictObject({
-  rule_id: z.string().regex(RULE_ID),
+  rule_id: z.string().regex(RULE_ID, RULE_ID_WORDS),
   rule: z.strictObject(RuleSchema.shape),
 }).openapi("RuleDraft");
 
@@ -243,7 +244,7 @@ export type PolicyContexts = z.infer<typeof PolicyContexts>;
 
 const inPath = (name: string) => ({ param: { name, in: "path" as const } });
 const profile = z.object({ id: z.string().openapi(inPath("id")) });
-const rule = profile.extend({ rule_id: z.string().regex(RULE_ID).openapi(inPath("rule_id")) });
+const rule = profile.extend({ rule_id: z.string().regex(RULE_ID, RULE_ID_WORDS).openapi(inPath("rule_id")) });
 const asRead = z.object({
   digest: z.string().regex(/^[0-9a-f]{64}$/).optional().describe(
     "of the rule as it was read; 409 policy.change.conflict if it is another one by now. Absent: any",

@@ -17,6 +17,7 @@ import {
 
 /** Valid rule ids, which are TOML table names and never file names. The ids of guards are reserved. */
 export const RULE_ID = /^(?!guard-)[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
+export const RULE_ID_WORDS = "rule ids may contain letters, digits, _ . and -, and do not begin with guard-";
 
 /** One change that a rewrite rule makes. */
 export const RewriteSchema = z.strictObject({
@@ -121,13 +122,13 @@ export const NarrowingRule = z.strictObject({
 /** Rules of a project file in order, as a VM is given them. */
 export const NarrowingRules = z.array(z.strictObject({
   ...NarrowingRule.shape,
-  id: z.string().regex(RULE_ID).max(NARROWING_ID_MAX),
+  id: z.string().regex(RULE_ID, RULE_ID_WORDS).max(NARROWING_ID_MAX),
   line: z.int().positive().optional().describe("of its table in the file"),
 })).max(NARROWING_MAX);
 export type NarrowingRules = z.infer<typeof NarrowingRules>;
 
 const Rules = z.record(
-  z.string().regex(RULE_ID, "rule ids may contain letters, digits, _ . and -, and do not begin with guard-"),
+  z.string().regex(RULE_ID, RULE_ID_WORDS),
   RuleSchema,
 );
 
