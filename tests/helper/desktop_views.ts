@@ -1,17 +1,24 @@
 /** A page of the desktop as people have it: both themes, wide and narrow. */
 import { assertEquals } from "@std/assert";
-import { type DesktopBrowser, shoot } from "./browser.ts";
+import { type DesktopBrowser, shoot, SHOTS } from "./browser.ts";
 
-/** Clicks through a journey in both themes at 1440 and 390 px; where it ends the page has no violation. */
+/**
+ * Clicks through a journey in both themes at 1440 and 390 px; where it ends the page has no violation.
+ *
+ * @param journey calls `look` where a person stops on its way: no violation there, and a picture
+ */
 export async function eachView(
   desktop: DesktopBrowser,
-  journey: (at: number) => Promise<void>,
+  journey: (at: number, look: (name: string) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const { page } = desktop;
   for (const [at, [width, colorScheme]] of VIEWS.entries()) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme });
-    await journey(at);
+    await journey(at, async (name) => {
+      assertEquals(await desktop.violations(), [], `${name}: ${width} px, ${colorScheme}`);
+      if (SHOTS) await page.screenshot({ path: `${SHOTS}/${name}_${colorScheme}_${width}.png` });
+    });
     assertEquals(await desktop.violations(), [], `${width} px, ${colorScheme}`);
   }
   await page.emulateMedia({ colorScheme: "light" });
