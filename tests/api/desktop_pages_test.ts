@@ -5,6 +5,7 @@
 import { assert, assertEquals } from "@std/assert";
 import { shoot } from "../helper/browser.ts";
 import { makeDay, PAST } from "../helper/desktop_day.ts";
+import { checkViews } from "../helper/desktop_views.ts";
 
 const options = { sanitizeResources: false, sanitizeOps: false };
 
@@ -34,6 +35,7 @@ const PAGES = [
   ["findings"],
   ["search?q=paste.example"],
   ["sessions"],
+  ["costs"],
   ["inbox"],
   ["rules"],
   ["detections"],
@@ -58,6 +60,7 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
       await desktop.open(...words);
       await page.locator("main h1").first().waitFor();
       await desktop.settled();
+      assertEquals(await page.locator(".notice .error").allInnerTexts(), [], "an error is said");
       for (const [width, height] of [[1440, 900], [320, 640]]) {
         await page.setViewportSize({ width, height });
         // A theme changes colours alone.
@@ -72,6 +75,22 @@ Deno.test("every page of the desktop, wide and narrow", options, async (t) => {
       await shoot(desktop, words.join("_").replace(PAST, "past").replaceAll(/[?=]/g, "-"));
     });
   }
+
+  await t.step("the editor of a rule, with what it changes beside it", async () => {
+    await desktop.open("rules?profile=code");
+    await page.getByRole("button", { name: "New rule" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByLabel("Id").fill("no-npm");
+    await dialog.getByLabel("Action").selectOption("block");
+    await dialog.getByRole("button", { name: "Add a condition" }).click();
+    const condition = dialog.getByRole("group", { name: "Condition 1" });
+    await condition.getByLabel("Comparison").selectOption("domain");
+    await condition.getByLabel("Value").fill("npmjs.org");
+    await dialog.getByText(/^It changes \d+ of \d+ decisions of the last 7 days in 2 sessions/).waitFor();
+    await checkViews(desktop, "rule_editor");
+    await page.keyboard.press("Escape");
+    await dialog.getByRole("button", { name: "Discard it" }).click();
+  });
 
   await t.step("in a narrow window the chosen view is in sight among the others", async () => {
     await page.setViewportSize({ width: 390, height: 844 });

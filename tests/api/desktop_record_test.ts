@@ -4,6 +4,8 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import type { Ledger, LedgerDecision } from "../../lib/ledger/mod.ts";
+import { verifyCertificate } from "../../lib/lab/certify/mod.ts";
+import { readMachineKey } from "../../lib/release/signing/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
 import { http } from "../helper/session_gate.ts";
@@ -127,6 +129,15 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     const lines = (await Deno.readTextFile(await file.path())).trimEnd().split("\n");
     assertEquals(lines.length, EVENTS);
     assertEquals(JSON.parse(lines[0]).http.request.host, "host1.example");
+    const [certificate] = await Promise.all([
+      page.waitForEvent("download"),
+      page.getByRole("button", { name: "Certificate" }).click(),
+    ]);
+    assertEquals(certificate.suggestedFilename(), `gone-${PAST.slice(0, 8)}.cert.json`);
+    const key = await readMachineKey(home.home);
+    const envelope = await Deno.readFile(await certificate.path());
+    const verified = await verifyCertificate(envelope, [key!], "the certificate");
+    assertEquals(verified.certificate.predicate.session_id, PAST);
   });
 
   await t.step("the page's first load is at most 150 KB, as it is sent", async () => {

@@ -6,7 +6,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import type { Locator } from "playwright-core";
 import type { Home } from "../../lib/base/home/mod.ts";
-import { shoot } from "../helper/browser.ts";
+import { isPattern, shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
 import { checkViews, eachView } from "../helper/desktop_views.ts";
 import { http, rule } from "../helper/session_gate.ts";
@@ -35,7 +35,7 @@ Deno.test("rules on the desktop page", options, async (t) => {
   const { page } = desktop;
   const dialog = page.getByRole("dialog");
   const compared = page.getByRole("region", { name: "Compare with the newest session" });
-  const effect = dialog.getByRole("region", { name: "Effect of the rule" });
+  const effect = dialog.getByRole("region", { name: "What it changes" });
   const write = async (match: string) => {
     await page.getByRole("button", { name: "New rule" }).click();
     await dialog.getByLabel("Id").fill("no-tried");
@@ -58,9 +58,13 @@ Deno.test("rules on the desktop page", options, async (t) => {
     await compared.getByRole("button", { name: "Compare" }).click();
     await compared.getByText("No session of this profile has a decision yet. Start a VM with it").waitFor();
     await write('http.request.host == "tried.example"');
-    await effect.getByRole("button", { name: "Try on the newest session" }).click();
-    await effect.getByText("No session of this profile has a decision yet. Start a VM with it").waitFor();
+    await effect.getByText("No session of this profile has a decision of the last 7 days").waitFor();
     assertEquals(await desktop.violations(), []);
+    await dialog.getByLabel("Id").fill("no good!");
+    await dialog.getByRole("button", { name: "Save rule" }).click();
+    const refused = dialog.getByRole("alert").getByText(/rule_id: rule ids may contain letters, digits/);
+    await refused.waitFor();
+    assertEquals(isPattern(await refused.innerText()), false);
     await discard();
   });
 
@@ -72,14 +76,15 @@ Deno.test("rules on the desktop page", options, async (t) => {
     await desktop.open("rules?profile=code");
     await compared.getByRole("button", { name: "Compare" }).click();
     await compared.getByText("Nothing differs: 1 decisions of dev.").waitFor();
+    const hit = page.getByRole("row", { name: /allow-http/ }).getByRole("cell").nth(4);
+    await hit.getByText("1", { exact: true }).waitFor();
     for (const [id, name] of [[home.id, "dev"], [EMPTY, "nothing-happened"]]) {
       home.service.sessions.put({ ...recordOf(id, name), profile_id: "mine" });
     }
     await desktop.open("rules?profile=mine");
     await write('http.request.host == "tried.example"');
-    await effect.getByRole("button", { name: "Try on the newest session" }).click();
-    await effect.getByText("It changes 1 of 1 decisions of dev:").waitFor();
-    await effect.getByRole("row", { name: /tried\.example.*block by no-tried/ }).waitFor();
+    await effect.getByText("It changes 1 of 1 decisions of the last 7 days in 1 session.").waitFor();
+    await effect.getByRole("listitem").filter({ hasText: /tried\.example.*block by no-tried/ }).waitFor();
     await discard();
   });
 
@@ -104,7 +109,7 @@ Deno.test("rules on the desktop page", options, async (t) => {
         await click(page.getByRole("region", { name: "Why" }).getByRole("button", { name: "Allow this" }));
         const id = `allow-${DENIED[at].replaceAll(".", "-")}`;
         assertEquals(await dialog.getByLabel("Id").inputValue(), id);
-        await dialog.getByText(/^It changes|^The rule/).first().waitFor();
+        await dialog.getByText(/^It changes/).first().waitFor();
         assertEquals(await desktop.violations(), []);
         if (at === 0) await shoot(desktop, "allow_this");
         await click(dialog.getByRole("button", { name: "Save rule" }));
@@ -239,7 +244,7 @@ Deno.test("rules on the desktop page", options, async (t) => {
     const seen = (await allow.boundingBox())!;
     assertEquals([seen.y >= 0, seen.y + seen.height <= 844 - 48], [true, true]);
     await allow.click();
-    await dialog.getByText(/^It changes|^The rule/).first().waitFor();
+    await dialog.getByText(/^It changes/).first().waitFor();
     const wider = await dialog.evaluate(
       new Function("dialog", "return dialog.scrollWidth - dialog.clientWidth") as never,
     );

@@ -38,6 +38,7 @@ const PAGES: [path: string, there: string][] = [
   ["findings", "main .empty, main table"],
   ["search", "main input"],
   ["sessions", `main tbody tr:nth-child(${VMS})`],
+  ["costs", "main .empty, .cost-chart"],
   ["agents", ".agent-tiles button"],
   ["rules", "main tbody tr"],
   ["detections", "main table, main .nothing"],

@@ -6,6 +6,7 @@ import type { DesktopWorld } from "./desktop_world.ts";
 export const PAGES = [
   ["overview"],
   ["sessions"],
+  ["costs"],
   ["inbox"],
   ["vm", "desk", "timeline"],
   ["vm", "desk", "terminal"],

@@ -30,9 +30,8 @@ export async function policySteps(t: Deno.TestContext, { sbx, desktop }: Desktop
     await match.press("Control+a");
     await page.keyboard.insertText('http.request.host == "example.com" || http.request.path == "/free"');
     await dialog.locator(".cm-lintRange-error").waitFor({ state: "detached" });
-    await dialog.getByRole("button", { name: "Try on the newest session" }).click();
-    const changed = dialog.getByRole("row", { name: /asked\.example\/free/ });
-    await changed.getByText("block by no-example").waitFor();
+    const changed = dialog.getByRole("listitem").filter({ hasText: /asked\.example\/free/ });
+    await changed.getByText(/→ block by no-example/).first().waitFor();
     await dialog.getByText("Try one event with this rule").click();
     await dialog.getByRole("button", { name: "Decide" }).click();
     await dialog.getByText("block by no-example").last().waitFor();

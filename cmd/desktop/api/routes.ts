@@ -174,6 +174,8 @@ export const api = {
   work: (id: string) => ask("GET", "/vms/{id}/work", { id }),
   takeWork: (id: string, request: WorkTake) => submit("POST", "/vms/{id}/work/take", { id }, request),
   costs: (id: string) => ask("GET", "/sessions/{id}/costs", { id }),
+  costsAcross: (conditions: Conditions<"/sessions/costs">) => ask("GET", "/sessions/costs", {}, conditions),
+  certificate: (id: string) => ask("GET", "/sessions/{id}/certificate", { id }),
   verify: (id: string) => ask("GET", "/sessions/{id}/verify", { id }),
   ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
   openPort: (id: string, request: PortRequest) => submit("POST", "/vms/{id}/ports", { id }, request),
@@ -192,6 +194,8 @@ export const api = {
   findingExceptions: () => ask("GET", "/findings/exceptions", {}),
   removeException: (id: string) => ask("DELETE", "/findings/exceptions/{id}", { id }),
   rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
+  ruleHits: (id: string, since: number) =>
+    ask("GET", "/profiles/{id}/enforcement/hits", { id }, { since: String(since) }),
   createRule: (id: string, draft: RuleDraft) =>
     submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
   changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),

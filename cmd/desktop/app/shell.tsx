@@ -1,5 +1,6 @@
 import type { ComponentType } from "preact";
 import { AgentsPage } from "../page/agents/page.tsx";
+import { CostsPage } from "../page/costs/page.tsx";
 import { CredentialsPage } from "../page/credentials/page.tsx";
 import { DetectionsPage } from "../page/detections/page.tsx";
 import { FindingsPage } from "../page/findings/page.tsx";
@@ -32,6 +33,7 @@ const PAGES = {
   mcp: McpPage,
   agents: AgentsPage,
   images: ImagesPage,
+  costs: CostsPage,
   credentials: CredentialsPage,
   settings: SettingsPage,
   status: StatusPage,

@@ -15,6 +15,7 @@ const ICONS: Record<NavName, IconName> = {
   inbox: "inbox",
   sessions: "vm",
   agents: "agent",
+  costs: "costs",
   images: "images",
   rules: "rules",
   detections: "detections",
@@ -28,7 +29,7 @@ const ICONS: Record<NavName, IconName> = {
 const GOVERN = ["rules", "detections", "mcp", "credentials"] as const;
 /** Pages of the bar of a narrow window; the others are behind its last one. */
 const BAR = ["overview", "inbox", "sessions", "findings", "more"] as const;
-const BEHIND = ["agents", "search", ...GOVERN, "images", "settings", "status"] as const;
+const BEHIND = ["agents", "search", "costs", ...GOVERN, "images", "settings", "status"] as const;
 
 /** True while a condition of the window holds. */
 function mediaOf(condition: string): ReadonlySignal<boolean> {
@@ -79,7 +80,7 @@ function Sidebar({ current, vm, onSearch }: Props) {
         <kbd class="word" aria-hidden="true">{words.searchKeys}</kbd>
       </button>
       <nav aria-label={text.app.navigation}>
-        {(["overview", "inbox", "findings", "search", "agents", "sessions"] as const).map((name) => (
+        {(["overview", "inbox", "findings", "search", "costs", "agents", "sessions"] as const).map((name) => (
           <NavLink key={name} name={name} current={current} />
         ))}
         <VmLinks current={vm} />

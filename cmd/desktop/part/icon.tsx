@@ -9,6 +9,7 @@ import Check from "lucide/dist/esm/icons/check.mjs";
 import ChevronDown from "lucide/dist/esm/icons/chevron-down.mjs";
 import ChevronRight from "lucide/dist/esm/icons/chevron-right.mjs";
 import Clock from "lucide/dist/esm/icons/clock.mjs";
+import Coins from "lucide/dist/esm/icons/coins.mjs";
 import Cpu from "lucide/dist/esm/icons/cpu.mjs";
 import Download from "lucide/dist/esm/icons/download.mjs";
 import Ellipsis from "lucide/dist/esm/icons/ellipsis.mjs";
@@ -55,6 +56,7 @@ const ICONS = {
   bell: Bell,
   close: X,
   collapse: PanelLeft,
+  costs: Coins,
   cpu: Cpu,
   credentials: KeyRound,
   detections: Radar,

@@ -7,6 +7,7 @@ import { frame, page, palette } from "./frame.ts";
 import { images, tasks } from "./images.ts";
 import { inbox } from "./inbox.ts";
 import { mcp } from "./mcp.ts";
+import { costs } from "./costs.ts";
 import { overview } from "./overview.ts";
 import { rules } from "./rules.ts";
 import { status } from "./status.ts";
@@ -202,6 +203,7 @@ export const text = {
   page,
   frame,
   palette,
+  costs,
   overview,
   search,
   allFindings,
@@ -372,6 +374,9 @@ export const text = {
   evidence: {
     verify: "Verify",
     verifying: "Checking every event…",
+    certify: "Certificate",
+    certifying: "Signing a certificate…",
+    certified: (name: string) => `${name} is saved. sbx certify --verify checks it anywhere, offline.`,
     save: "Export events",
     saving: (count: number) => `${count.toLocaleString("en")} events…`,
     valid: (events: number) => `Valid: ${events.toLocaleString("en")} events as recorded.`,
@@ -446,7 +451,12 @@ export const text = {
     repeats: (isOpen: boolean) => isOpen ? "Show as one line" : "Show each of them",
     fields: "All fields",
     graph: {
-      label: (events: number, blocked: number) => `${events} events over time, ${blocked} blocked`,
+      label: (events: number, blocked: number, findings: number) =>
+        `${events} events over time, ${blocked} blocked${
+          findings > 0 ? `, ${findings} times with findings` : ""
+        }`,
+      finding: (severity: string, title: string) => `${severity}: ${title}`,
+      asked: (count: number) => count === 1 ? "1 ask waits" : `${count} asks wait`,
       hint: "Draw over a part to see it alone",
       whole: "Show all",
     },

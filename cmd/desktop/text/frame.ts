@@ -17,6 +17,7 @@ export const page = {
   search: "All sessions",
   inbox: "Inbox",
   sessions: "VMs",
+  costs: "Costs",
   agents: "Agents",
   images: "Images",
   rules: "Rules",

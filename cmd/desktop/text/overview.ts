@@ -9,7 +9,7 @@ export const overview = {
     none: "nothing waits",
     blocked: "Blocked today",
     blockedOf: (events: number) => `of ${events.toLocaleString("en")} events`,
-    cost: "Model cost",
+    cost: "Cost today",
     costOf: (calls: number) => calls === 1 ? "1 call" : `${calls.toLocaleString("en")} calls`,
     unpriced: (calls: number) => `${calls.toLocaleString("en")} without a known price`,
   },
@@ -27,6 +27,7 @@ export const overview = {
       : `${events} events in the last hour, ${blocked} blocked, ${asked} asked about`,
   needs: "Needs you",
   caughtUp: "You're all caught up.",
+  times: (title: string, count: number) => `${title} ×${count}`,
   untaken: (name: string, files: number) =>
     `${name} has work to review: ${files === 1 ? "1 file" : `${files} files`}`,
   update: (version: string) => `sbx ${version} is available`,

@@ -3,6 +3,7 @@ export const rules = {
   table: "Rules in the order in which they decide",
   order: "#",
   layer: "Layer",
+  hits: "7 days",
   priority: "Priority",
   action: "Action",
   rule: "Rule",
@@ -135,21 +136,21 @@ export const rules = {
     beyond: "This match is more than a sentence: edit it as CEL.",
   },
   effect: {
-    title: "Effect of the rule",
-    last: "Try on the newest session",
-    again: "Try again",
+    title: "What it changes",
+    unwritten: "Write a match: the decisions that it changes appear here.",
     none:
-      "No session of this profile has a decision yet. Start a VM with it, let it do something, and try again.",
+      "No session of this profile has a decision of the last 7 days. Start a VM with it and let it do something.",
     empty: (name: string) => `${name} has no decision yet to try the rule on.`,
     invalid: "The rule cannot be tried as it is; see the remarks.",
-    same: (decided: number, name: string) => `It changes none of ${decided} decisions of ${name}.`,
-    differ: (different: number, decided: number, name: string, isCut: boolean) =>
-      `It changes ${different} of ${decided} decisions of ${name}${isCut ? "; the first of them:" : ":"}`,
+    of: (name: string) => `of ${name}`,
+    days: (sessions: number) =>
+      `of the last 7 days in ${sessions === 1 ? "1 session" : `${sessions.toLocaleString("en")} sessions`}`,
+    older: "Only the newest 5,000 events were tried.",
+    same: (decided: number, where: string) =>
+      `It changes none of ${decided.toLocaleString("en")} decisions ${where}.`,
+    differ: (different: number, decided: number, where: string) =>
+      `It changes ${different.toLocaleString("en")} of ${decided.toLocaleString("en")} decisions ${where}.`,
     table: "Decisions that it changes",
-    time: "Time",
-    event: "Event",
-    before: "Without it",
-    after: "With it",
     by: ({ decision, rule_id, rewrites }: { decision: string; rule_id: string; rewrites: number }) =>
       `${decision} by ${rule_id}${rewrites > 0 ? `, ${rewrites} rewrites` : ""}`,
   },

@@ -2,7 +2,8 @@
 export const work = {
   title: "Work",
   of: (dir: string) => `Work on ${dir}`,
-  none: (name: string) => `No folder was brought in: sbx push DIR ${name}`,
+  none: "No folder was brought in. Bring one in to review here what the VM changes in it:",
+  push: (name: string) => `sbx push DIR ${name}`,
   again: "Refresh",
   stale: "Files changed since",
   nothing: "The VM changed nothing.",

@@ -13,6 +13,7 @@ const PAGES = [
   "search",
   "inbox",
   "sessions",
+  "costs",
   "agents",
   "images",
   "rules",

@@ -31,6 +31,13 @@ export interface NeedFacts {
   update?: SystemStatus["update"];
 }
 
+/** Findings of one rule in one session, the newest first: a person reads them as one thing. */
+function groupsOf(findings: FoundFinding[]): FoundFinding[][] {
+  const keyOf = ({ session_id, rule_id, title }: FoundFinding) =>
+    JSON.stringify([session_id, rule_id, title]);
+  return [...Map.groupBy(findings, keyOf).values()];
+}
+
 /** The most urgent first: programs that wait, VMs that are held back, findings, then work and updates. */
 export function needsOf({ asks, vms, findings, update }: NeedFacts): Need[] {
   const words = text.overview;
@@ -54,11 +61,11 @@ export function needsOf({ asks, vms, findings, update }: NeedFacts): Need[] {
       vm: name,
       href: hrefOf("vm", name, "findings"),
     })),
-    ...urgent.toReversed().map((finding): Need => ({
+    ...groupsOf(urgent.toReversed()).map(([finding, ...others]): Need => ({
       id: finding.finding_id,
       kind: "finding",
       severity: finding.severity,
-      what: finding.title,
+      what: others.length > 0 ? words.times(finding.title, others.length + 1) : finding.title,
       vm: names.get(finding.session_id) ?? finding.vm_name,
       at: finding.timestamp_unix_ms,
       href: names.has(finding.session_id)

@@ -75,7 +75,7 @@ function Facts() {
   const needs = needsOf({ asks: asks.value, vms: vms.value, findings, update: status?.update });
   return (
     <>
-      <Tiles costs={costs} hours={hours} />
+      <Tiles hours={hours} />
       <div class="overview">
         <section aria-label={text.overview.vms}>
           <VmTable hours={hours} costs={costs} findings={findings} />
@@ -90,17 +90,14 @@ function costsOf({ cost_micros: micros, calls, unpriced_calls: unpriced }: Overv
   return { micros, calls, unpriced };
 }
 
-function Tiles({ costs, hours }: { costs: Map<string, Costs>; hours: Hours }) {
+function Tiles({ hours }: { hours: Hours }) {
   const words = text.overview.tiles;
   const running = vms.value.filter(({ status }) => status === "Running").length;
   // The counts are outside of signals.
   hours.version.value;
-  const { denied, events } = hours.today ?? {};
+  const { denied, events, calls = 0, cost_micros: micros = 0, unpriced_calls: unpriced = 0 } = hours.today ??
+    {};
   const oldest = asks.value.at(-1);
-  const all = [...costs.values()];
-  const micros = all.reduce((sum, { micros }) => sum + micros, 0);
-  const calls = all.reduce((sum, { calls }) => sum + calls, 0);
-  const unpriced = all.reduce((sum, { unpriced }) => sum + unpriced, 0);
   return (
     <ul class="tiles" aria-label={words.label}>
       <Tile name={words.running} href={hrefOf("sessions")} note={words.runningOf(vms.value.length)}>
@@ -124,9 +121,10 @@ function Tiles({ costs, hours }: { costs: Map<string, Costs>; hours: Hours }) {
       </Tile>
       <Tile
         name={words.cost}
-        note={unpriced > 0 ? words.unpriced(unpriced) : words.costOf(calls)}
+        href={hrefOf("costs")}
+        note={hours.today === undefined ? "" : unpriced > 0 ? words.unpriced(unpriced) : words.costOf(calls)}
       >
-        {text.overview.dollars(micros)}
+        {hours.today === undefined ? <Skeleton /> : text.overview.dollars(micros)}
       </Tile>
     </ul>
   );

@@ -3,9 +3,10 @@ import { useEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../api/client.ts";
 import { api, type RuleDraft, type RuleEffect, type RuleTable, type RuleView } from "../../api/routes.ts";
 import { CodeField } from "../../part/code/field.tsx";
-import { Dialog, Table, timeOf } from "../../part/common.tsx";
+import { Dialog } from "../../part/common.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { When } from "../../part/time.tsx";
 import { SentenceBuilder } from "./builder.tsx";
-import { ofNewest } from "../../part/newest.ts";
 import { act, textOf, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { allOf } from "../../../../lib/base/list/mod.ts";
@@ -89,53 +90,70 @@ export function RuleEditor(
       await refuse(failure);
     }
   };
+  const draft = useSignal(0);
   return (
     <Dialog title={title} onClose={onClose}>
-      <form ref={form} onSubmit={save} onInput={changed} class="rule">
-        {lock && <p class="lock">{words.locked[lock]}</p>}
-        <fieldset disabled={lock !== undefined}>
-          <RuleFields {...subject} />
-        </fieldset>
-        {!lock && <SentenceBuilder match={match.value} onChange={write} />}
-        <CodeField
-          label={words.match}
-          value={match.value}
-          isReadOnly={lock !== undefined}
-          marks={remarks.list.value ?? []}
-          onChange={write}
-        />
-        {!lock && <RemarkList remarks={remarks.list.value} />}
-        <details open={lock !== undefined}>
-          <summary>{words.more}</summary>
-          <fieldset disabled={lock !== undefined}>
-            <OptionalFields {...subject} />
-          </fieldset>
-        </details>
-        {error.value && <p class="error" role="alert">{error.value}</p>}
-        {newer.value && <Newer rule={newer.value} onTake={onNewer} onSaveOver={saveOver} />}
-        {removing.value && subject.rule_id && (
-          <p role="alert">
-            {words.removeLoss}{" "}
-            <button type="button" class="danger" onClick={() => remove(subject.rule_id!)}>
-              {words.removeTitle(subject.rule_id)}
-            </button>
-          </p>
-        )}
-        <div class="buttons">
-          <button type="button" onClick={onClose}>{words.close}</button>
-          {isSaved && !lock && (
-            <button type="button" class="danger" onClick={() => removing.value = true}>{words.remove}</button>
+      <div class={lock ? "rule-parts locked" : "rule-parts"}>
+        <form ref={form} onSubmit={save} onInput={() => [changed(), draft.value++]} class="rule">
+          {lock && (
+            <p class="lock">
+              <Icon name="lock" /> {words.locked[lock]}
+            </p>
           )}
-          {!lock && <button type="submit" class="main">{words.save}</button>}
-        </div>
-      </form>
-      {!lock && <DraftEffect profile={profile} read={read} session={session} />}
-      {!lock && (
-        <details>
-          <summary>{text.rules.simulator.draft}</summary>
-          <Simulator profile={profile} read={read} />
-        </details>
-      )}
+          <fieldset disabled={lock !== undefined} class="pair">
+            <RuleFields {...subject} />
+          </fieldset>
+          {!lock && <SentenceBuilder match={match.value} onChange={write} />}
+          <CodeField
+            label={words.match}
+            value={match.value}
+            isReadOnly={lock !== undefined}
+            marks={remarks.list.value ?? []}
+            onChange={write}
+          />
+          {!lock && <RemarkList remarks={remarks.list.value} />}
+          <details open={lock !== undefined}>
+            <summary>{words.more}</summary>
+            <fieldset disabled={lock !== undefined} class="pair">
+              <OptionalFields {...subject} />
+            </fieldset>
+          </details>
+          {error.value && <p class="error" role="alert">{error.value}</p>}
+          {newer.value && <Newer rule={newer.value} onTake={onNewer} onSaveOver={saveOver} />}
+          {removing.value && subject.rule_id && (
+            <p role="alert">
+              {words.removeLoss}{" "}
+              <button type="button" class="danger" onClick={() => remove(subject.rule_id!)}>
+                {words.removeTitle(subject.rule_id)}
+              </button>
+            </p>
+          )}
+          <div class="buttons end">
+            {isSaved && !lock && (
+              <button type="button" class="danger" onClick={() => removing.value = true}>
+                {words.remove}
+              </button>
+            )}
+            <button type="button" onClick={onClose}>{words.close}</button>
+            {!lock && <button type="submit" class="main">{words.save}</button>}
+          </div>
+        </form>
+        {!lock && (
+          <aside>
+            <DraftEffect
+              profile={profile}
+              read={read}
+              session={session}
+              draft={`${match.value} ${draft.value}`}
+              isEmpty={match.value.trim() === ""}
+            />
+            <details>
+              <summary>{text.rules.simulator.draft}</summary>
+              <Simulator profile={profile} read={read} />
+            </details>
+          </aside>
+        )}
+      </div>
     </Dialog>
   );
 }
@@ -351,62 +369,101 @@ export function RemarkList({ remarks }: { remarks: Mark[] | undefined }) {
 interface EffectProps {
   profile: string;
   read: () => RuleDraft;
-  /** the session to try it on, at once; absent: the last one of the profile, on demand */
+  /** the session to try it on; absent: every one of the profile */
   session?: string;
+  /** grows with each change of the draft */
+  draft: string;
+  isEmpty: boolean;
 }
 
-/** Shows, event by event, how a draft would have changed a session. */
-function DraftEffect({ profile, read, session }: EffectProps) {
+/** `ms` after the last key before a draft is tried. */
+const TRY_MS = 600;
+/** `ms` of events that a draft is tried on. */
+const TRIED_MS = 7 * 24 * 3600 * 1000;
+/** Events that are listed: the newest. */
+const LISTED_MAX = 100;
+
+/** Shows, while a draft is written, which recorded decisions it changes. */
+function DraftEffect({ profile, read, session, draft, isEmpty }: EffectProps) {
   const said = useSignal("");
   const effect = useSignal<RuleEffect | undefined>(undefined);
   const words = text.rules.effect;
-  const run = async () => {
-    said.value = text.common.loading;
-    effect.value = undefined;
-    try {
-      const tryOn = (id: string) => api.tryRule(profile, { ...read(), session: id });
-      const found = session === undefined
-        ? await ofNewest(profile, async ({ id }) => {
-          const answer = await tryOn(id);
-          // A rule that cannot be tried is as wrong on every session.
-          return answer.effect?.decided === 0 ? undefined : answer;
-        })
-        : { answer: await tryOn(session), session: { name: vmNames.value.get(session) ?? session } };
-      effect.value = found?.answer.effect;
-      said.value = found ? saidOf(found.answer.effect, found.session.name) : words.none;
-    } catch (error) {
-      said.value = error instanceof SyntaxError ? text.rules.editor.notJson : textOf(error);
-    }
-  };
-  useEffect(() => void (session !== undefined && run()), []);
+  useEffect(() => {
+    if (isEmpty) return void ([said.value, effect.value] = [words.unwritten, undefined]);
+    let isOver = false;
+    const run = async () => {
+      const tried = await effectOfDraft(profile, read, session);
+      if (!isOver) [said.value, effect.value] = [tried.said, tried.effect];
+    };
+    const timer = setTimeout(run, TRY_MS);
+    return () => {
+      isOver = true;
+      clearTimeout(timer);
+    };
+  }, [profile, session, draft]);
+  const { changes = [], differences = [] } = effect.value ?? {};
   return (
-    <section aria-label={words.title}>
-      <button type="button" onClick={run}>{session === undefined ? words.last : words.again}</button>
+    <section aria-label={words.title} class="effect">
+      <h3>{words.title}</h3>
       <p role="status">{said.value}</p>
-      {effect.value && effect.value.differences.length > 0 && (
-        <div class="scroll" tabIndex={0} role="group" aria-label={words.table}>
-          <Table label={words.table} head={[words.time, words.event, words.before, words.after]}>
-            {effect.value.differences.map(({ event_id, timestamp_unix_ms, subject, before, after }) => (
-              <tr key={event_id}>
-                <td>{timeOf(timestamp_unix_ms)}</td>
-                <th scope="row">{subject}</th>
-                <td>{words.by(before)}</td>
-                <td>{words.by(after)}</td>
-              </tr>
-            ))}
-          </Table>
-        </div>
+      {changes.length > 0 && (
+        <ul class="plain turns">
+          {changes.map(({ from, to, count }) => (
+            <li key={`${from} ${to}`}>
+              <span class={`pill ${from}`}>{from}</span> → <span class={`pill ${to}`}>{to}</span>{" "}
+              <strong>{count.toLocaleString("en")}</strong>
+            </li>
+          ))}
+        </ul>
+      )}
+      {differences.length > 0 && (
+        <ul class="plain scroll" tabIndex={0} aria-label={words.table}>
+          {differences.toReversed().map((difference) => (
+            <Changed key={difference.event_id} {...difference} />
+          ))}
+        </ul>
       )}
     </section>
   );
 }
 
-function saidOf(effect: RuleEffect | undefined, name: string): string {
+/** An event that a draft decides in another way. */
+function Changed({ timestamp_unix_ms, subject, before, after }: RuleEffect["differences"][number]) {
+  const words = text.rules.effect;
+  return (
+    <li class="changed">
+      <span title={subject}>{subject}</span>
+      <span class="hint">
+        {words.by(before)} → {words.by(after)} · <When at={timestamp_unix_ms} />
+      </span>
+    </li>
+  );
+}
+
+/** Tries a draft, and says its effect in a sentence. */
+async function effectOfDraft(
+  profile: string,
+  read: () => RuleDraft,
+  session: string | undefined,
+): Promise<{ said: string; effect?: RuleEffect }> {
+  try {
+    const since = session === undefined ? Date.now() - TRIED_MS : 0;
+    const { effect } = await api.tryRule(profile, { ...read(), session, since, limit: LISTED_MAX });
+    return { said: saidOf(effect, session && (vmNames.peek().get(session) ?? session)), effect };
+  } catch (error) {
+    return { said: error instanceof SyntaxError ? text.rules.editor.notJson : textOf(error) };
+  }
+}
+
+function saidOf(effect: RuleEffect | undefined, name: string | undefined): string {
   const words = text.rules.effect;
   if (effect === undefined) return words.invalid;
-  if (effect.decided === 0) return words.empty(name);
-  if (effect.different === 0) return words.same(effect.decided, name);
-  return words.differ(effect.different, effect.decided, name, effect.truncated);
+  if (effect.decided === 0) return name === undefined ? words.none : words.empty(name);
+  const where = name === undefined ? words.days(effect.sessions) : words.of(name);
+  const said = effect.different === 0
+    ? words.same(effect.decided, where)
+    : words.differ(effect.different, effect.decided, where);
+  return effect.has_older ? `${said} ${words.older}` : said;
 }
 
 /** Samples of events to try, by type. */

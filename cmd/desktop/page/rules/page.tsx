@@ -31,6 +31,7 @@ export function RulesPage() {
     if (named) open.value = named;
     if (named) setQuery({ rule: undefined });
   }, [wanted, value.value]);
+  const hits = useLoaded(() => hitsOf(profile.value), [profile.value]).value.value;
   const words = text.rules;
   const isBuiltin =
     profiles.value.value?.profiles.find(({ id }) => id === profile.value)?.source === "builtin";
@@ -74,6 +75,7 @@ export function RulesPage() {
       <RuleTable
         label={words.table}
         rules={value.value?.rules ?? []}
+        hits={hits}
         editable={editable}
         onOpen={(rule) => open.value = rule}
         onSwitch={turn}
@@ -95,6 +97,14 @@ export function RulesPage() {
       <Simulator profile={profile.value} />
     </>
   );
+}
+
+/** `ms` of events that are counted by rule. */
+const HITS_MS = 7 * 24 * 3600 * 1000;
+
+async function hitsOf(profile: string): Promise<Map<string, number>> {
+  const { rules } = await api.ruleHits(profile, Date.now() - HITS_MS);
+  return new Map(rules.map(({ rule_id, events }) => [rule_id, events]));
 }
 
 /** Who else owns a rule. */
@@ -173,6 +183,8 @@ function Rule({ rule }: { rule: RuleChangeView["after"] }) {
 interface TableProps {
   label: string;
   rules: RuleView[];
+  /** events of the last days by rule; absent until they are counted */
+  hits?: ReadonlyMap<string, number>;
   /** ids of the rules that can be changed here */
   editable: ReadonlySet<string>;
   onOpen: (rule: RuleView) => void;
@@ -181,7 +193,7 @@ interface TableProps {
 }
 
 /** The rules, the first to decide on top. */
-function RuleTable({ label, rules, editable, onOpen, onSwitch }: TableProps) {
+function RuleTable({ label, rules, hits, editable, onOpen, onSwitch }: TableProps) {
   const words = text.rules;
   return (
     <Table
@@ -192,6 +204,7 @@ function RuleTable({ label, rules, editable, onOpen, onSwitch }: TableProps) {
         words.action,
         words.layer,
         { number: words.priority },
+        { number: words.hits },
         words.match,
         words.actions,
       ]}
@@ -211,6 +224,9 @@ function RuleTable({ label, rules, editable, onOpen, onSwitch }: TableProps) {
             </td>
             <td>{words.layers[layer]}</td>
             <td class="number">{priority}</td>
+            <td class="number">
+              {rule.enabled ? hits?.get(id)?.toLocaleString("en") ?? text.common.none : ""}
+            </td>
             <td>
               <code>{match}</code>
               {file && <p class="hint">{text.timeline.at(file, line)}</p>}

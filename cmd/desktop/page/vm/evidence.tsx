@@ -28,15 +28,27 @@ export function Evidence({ id, name }: { id: string; name: string }) {
     });
     busy.value = undefined;
   };
+  const certify = async () => {
+    busy.value = words.certifying;
+    const file = `${name}-${id.slice(0, 8)}.cert.json`;
+    await act(async () => {
+      const envelope = await api.certificate(id);
+      saveFile(file, new Blob([`${JSON.stringify(envelope)}\n`], { type: "application/json" }));
+    }, words.certified(file));
+    busy.value = undefined;
+  };
   const isBusy = busy.value !== undefined;
   return (
     <>
       <div class="buttons evidence">
         <button type="button" disabled={isBusy} onClick={verify}>
-          <Icon name="verified" /> {words.verify}
+          <Icon name="allow" /> {words.verify}
         </button>
         <button type="button" disabled={isBusy} onClick={save}>
           <Icon name="download" /> {words.save}
+        </button>
+        <button type="button" disabled={isBusy} onClick={certify}>
+          <Icon name="verified" /> {words.certify}
         </button>
         <span class="hint" role="status">{busy.value}</span>
       </div>

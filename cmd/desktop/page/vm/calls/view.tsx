@@ -5,10 +5,12 @@ import type { McpEvent, ModelEvent } from "../../../../../lib/event/mod.ts";
 import { api, type RecordedEvent } from "../../../api/routes.ts";
 import { hrefOf, query, route, setQuery } from "../../../app/route.ts";
 import { Table } from "../../../part/common.tsx";
+import { CostChart } from "../../../part/cost_chart.tsx";
 import { BodyText } from "../../../part/http.tsx";
 import { Icon } from "../../../part/icon.tsx";
 import { SearchField } from "../../../part/search.tsx";
-import { When } from "../../../part/time.tsx";
+import { now, When } from "../../../part/time.tsx";
+import { costDaysOf, spanOf } from "../../../store/cost_days.ts";
 import { useLoaded } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import type { Recorded } from "../timeline/view.tsx";
@@ -236,14 +238,28 @@ function resultOf(content: unknown): string {
   return words.join("\n").slice(0, VALUE_MAX);
 }
 
+const DAY_MS = 24 * 3600 * 1000;
+/** Days of the chart of one session. */
+const [DAYS_LEAST, DAYS_MOST] = [14, 30];
+
 /** Tokens and estimated costs of a VM's session, by model, and its budgets. @param count reads them again */
 function Costs({ vm, count }: { vm: Recorded; count: number | undefined }) {
   const { value, reload } = useLoaded(() => api.costs(vm.id), [vm.id, count]);
   const costs = value.value;
   const words = text.calls;
   if (!costs || costs.models.length === 0 && costs.budgets.length === 0) return null;
+  const last = costs.days.at(-1)?.day;
+  // The end of the day: a session that is over ends its chart with its last call.
+  const until = last === undefined ? now.peek() : Date.parse(last) + DAY_MS - 1;
+  const daily = costs.budgets.find(({ limit }) => limit === "per_day_usd");
   return (
     <section aria-label={words.costs}>
+      {costs.days.length > 0 && (
+        <CostChart
+          costs={costDaysOf(costs.days, until, spanOf(costs.days, until, DAYS_LEAST, DAYS_MOST))}
+          budget={daily && daily.max * 1e6}
+        />
+      )}
       {costs.models.length > 0 && (
         <Table
           label={words.costs}

@@ -4,7 +4,7 @@
  */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api } from "../../../api/routes.ts";
+import { api, type ListedFinding } from "../../../api/routes.ts";
 import { setQuery } from "../../../app/route.ts";
 import { type BarCounts, Bars } from "../../../part/bars.tsx";
 import { timeOf } from "../../../part/common.tsx";
@@ -24,6 +24,8 @@ interface Graph {
   first: number;
   step: number;
   bars: BarCounts[];
+  /** the worst finding of each bar that has one */
+  findings: Map<number, ListedFinding>;
 }
 
 export function Histogram({ session, conditions }: { session: string; conditions: Conditions }) {
@@ -54,7 +56,7 @@ export function Histogram({ session, conditions }: { session: string; conditions
   }, [session, family, decision, grep, since, until, isOnline]);
   const words = text.timeline.graph;
   if (graph.value === undefined) return <div class="histogram" />;
-  const { first, step, bars } = graph.value;
+  const { first, step, bars, findings } = graph.value;
   const barAt = ({ currentTarget, clientX }: PointerEvent) => {
     const { left, width } = (currentTarget as HTMLElement).getBoundingClientRect();
     return Math.min(bars.length - 1, Math.max(0, Math.floor(((clientX - left) / width) * bars.length)));
@@ -82,7 +84,22 @@ export function Histogram({ session, conditions }: { session: string; conditions
         onPointerUp={end}
         onPointerCancel={() => drag.value = undefined}
       >
-        <Bars bars={bars} label={words.label(sum((bar) => bar.events), sum((bar) => bar.denied))} />
+        <Bars
+          bars={bars}
+          label={words.label(sum((bar) => bar.events), sum((bar) => bar.denied), findings.size)}
+        />
+        {bars.map(({ asked }, at) => {
+          const finding = findings.get(at);
+          if (!finding && asked === 0) return null;
+          return (
+            <span key={at} class="marks" style={{ left: `${((at + 0.5) / bars.length) * 100}%` }}>
+              {finding && (
+                <Mark kind={finding.severity} title={words.finding(finding.severity, finding.title)} />
+              )}
+              {asked > 0 && <Mark kind="ask" title={words.asked(asked)} />}
+            </span>
+          );
+        })}
         {chosen && <span class="span" style={chosen} />}
       </div>
       <div class="axis">
@@ -104,6 +121,16 @@ export function Histogram({ session, conditions }: { session: string; conditions
   );
 }
 
+/** A triangle for a finding, a ring for an ask that waits; the graph's own words count them. */
+function Mark({ kind, title }: { kind: string; title: string }) {
+  return (
+    <svg class={`mark ${kind}`} width="10" height="10" viewBox="0 0 10 10" aria-hidden="true">
+      <title>{title}</title>
+      {kind === "ask" ? <circle cx="5" cy="5" r="3.5" /> : <path d="M5 1 L9.5 9 L0.5 9 Z" />}
+    </svg>
+  );
+}
+
 /** Counts over the chosen span, or from the first event of the session to the last. */
 async function readGraph(session: string, conditions: Conditions): Promise<Graph | undefined> {
   const { since, until, family, decision, grep } = conditions;
@@ -114,21 +141,45 @@ async function readGraph(session: string, conditions: Conditions): Promise<Graph
   const step = Math.max(STEP_MIN, Math.ceil((to - from + 1) / BARS));
   const first = Math.floor(from / step) * step;
   const count = Math.floor((to - 1 - first) / step) + 1;
-  const { steps } = await api.counts(
-    {
-      vm: session,
-      family,
-      decision,
-      grep,
-      since: String(first),
-      ...(until !== undefined && { until: String(until) }),
-      step: String(step),
-    } as Parameters<typeof api.counts>[0],
-  );
+  const found = findingsOf(session, conditions, (at) => Math.floor((at - first) / step));
+  const [{ steps }, findings] = await Promise.all([
+    api.counts(
+      {
+        vm: session,
+        family,
+        decision,
+        grep,
+        since: String(first),
+        ...(until !== undefined && { until: String(until) }),
+        step: String(step),
+      } as Parameters<typeof api.counts>[0],
+    ),
+    found,
+  ]);
   const bars = Array.from({ length: Math.max(1, count) }, () => ({ events: 0, denied: 0, asked: 0 }));
   for (const { at_unix_ms, events, denied, asked } of steps) {
     const bar = bars[Math.round((at_unix_ms - first) / step)];
     if (bar) Object.assign(bar, { events, denied, asked });
   }
-  return { first, step, bars };
+  return { first, step, bars, findings };
+}
+
+const SEVERITIES = ["informational", "low", "medium", "high", "critical"];
+
+/** The worst finding of each bar, among the newest of the session; of a choice of events, none. */
+async function findingsOf(
+  session: string,
+  { family, decision, grep }: Conditions,
+  barOf: (at: number) => number,
+): Promise<Map<number, ListedFinding>> {
+  const worst = new Map<number, ListedFinding>();
+  if (family ?? decision ?? grep) return worst;
+  for (const finding of (await api.findings(session)).findings) {
+    if (finding.timestamp_unix_ms === undefined) continue;
+    const bar = barOf(finding.timestamp_unix_ms);
+    const other = worst.get(bar);
+    const rank = ({ severity }: ListedFinding) => SEVERITIES.indexOf(severity);
+    if (!other || rank(finding) > rank(other)) worst.set(bar, finding);
+  }
+  return worst;
 }

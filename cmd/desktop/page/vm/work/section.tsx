@@ -4,6 +4,7 @@ import { useEffect, useMemo } from "preact/hooks";
 import { ApiError } from "../../../api/client.ts";
 import { api, type VmSummary, type WorkTaken, type WorkView } from "../../../api/routes.ts";
 import { CommandLine, ConfirmDialog } from "../../../part/common.tsx";
+import { Icon } from "../../../part/icon.tsx";
 import { act, textOf } from "../../../store/store.ts";
 import { Turns } from "../../../store/turns.ts";
 import { text } from "../../../text/en.ts";
@@ -21,6 +22,8 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
   const message = useSignal("");
   const words = text.work;
   const problem = useSignal<string | undefined>(undefined);
+  /** true where no folder was brought in */
+  const isWithout = useSignal(false);
   const isAsking = useSignal(false);
   const isStale = useSignal(false);
   const turns = useMemo(() => new Turns(), [vm.id]);
@@ -41,9 +44,8 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
       });
     } catch (error) {
       if (isLate()) return void (isStale.value = true);
-      problem.value = error instanceof ApiError && error.code === "repo.none"
-        ? words.none(vm.name)
-        : textOf(error);
+      isWithout.value = error instanceof ApiError && error.code === "repo.none";
+      problem.value = isWithout.value ? words.none : textOf(error);
     }
   };
   useEffect(() => void read(), [vm.id]);
@@ -53,6 +55,16 @@ export function WorkSection({ vm }: { vm: VmSummary }) {
     else read(true);
   };
   useEffect(() => onChange(vm.id, refresh), [vm.id]);
+  if (problem.value && isWithout.value) {
+    return (
+      <section class="nothing" aria-label={words.title}>
+        <Icon name="work" size={24} />
+        <p role="status">{problem.value}</p>
+        <CommandLine command={words.push(vm.name)} />
+        <button type="button" class="ghost" onClick={() => read()}>{words.again}</button>
+      </section>
+    );
+  }
   if (problem.value) {
     return (
       <p class="hint" role="status">
