@@ -24,7 +24,7 @@ export function homeProofPath(home: Pick<Home, "dir">): string {
   return join(keyPaths(home).folder, "home-proof.json");
 }
 
-/** Writes the proof of a home for its user, if there is none yet. */
+/** Writes the proof of a home for its user, unless the home has it. */
 export async function ensureHomeProof(
   home: Pick<Home, "dir">,
   key: SigningKey,
