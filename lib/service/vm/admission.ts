@@ -94,6 +94,11 @@ export class Admission {
     if (this.#lack(ramMb) !== undefined) throw this.#refusal(ramMb);
   }
 
+  /** True if a create of now would have to wait, whatever its memory. */
+  get isFull(): boolean {
+    return this.#waiting.length > 0 || this.#use().vms >= maxRunning(this.#settings);
+  }
+
   /** The creates that wait, the next one first. */
   queue(): QueueResult {
     const { vms, ramMb } = this.#use();

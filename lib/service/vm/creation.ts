@@ -104,7 +104,9 @@ export class VmMaker {
         },
       );
     }
-    const id = options.parent || source || request.live ? crypto.randomUUID() : launcher.claimId();
+    // A machine that is ready is for a VM that starts now, and not for one that may wait for hours.
+    const waits = request.queue_secs !== undefined && this.#options.admission.isFull;
+    const id = options.parent || source || request.live || waits ? crypto.randomUUID() : launcher.claimId();
     try {
       return await this.#make(id, request, options, source);
     } finally {

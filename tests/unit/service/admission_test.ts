@@ -32,7 +32,9 @@ Deno.test("50 creates at once, 4 VMs at a time: all get room in their order, and
     await new Promise((resolve) => setTimeout(resolve, 1));
     alive.pop();
   };
+  assertEquals(admission.isFull, false);
   const all = Array.from({ length: 50 }, (_, at) => makeOne(at));
+  assertEquals(admission.isFull, true, "others wait, though a fourth VM of less memory could start");
   assertEquals(admission.queue().waiting.length, 47, "memory for three");
   assertEquals(admission.queue().waiting[0].name, "vm-3");
   await Promise.all(all);
