@@ -40,7 +40,7 @@ export function routeVms(
     const [vm] = await once.make(asked, make, context.req.raw.signal);
     return supervisor.summary(vm);
   });
-  handle(app, vmRoutes.list, async ({ query }) => ({ vms: await supervisor.listed(query.all === "true") }));
+  handle(app, vmRoutes.list, ({ query: { all, ...page } }) => supervisor.listed(all === "true", page));
   handle(app, vmRoutes.queue, () => supervisor.queue());
   handle(app, vmRoutes.info, async ({ params }) => {
     const vm = supervisor.find(params.id);

@@ -509,9 +509,14 @@ export const vmRoutes = {
         all: z.enum(["true", "false"]).optional().describe(
           "also the VMs of stdio MCP servers; default false",
         ),
+        limit: z.coerce.number().int().min(1).max(1000).optional().describe("VMs of a page; default: all"),
+        cursor: z.string().max(128).optional().describe("next_cursor of the page before"),
       }),
     },
-    responses: answers("VMs, the oldest first", z.object({ vms: z.array(VmListed) })),
+    responses: answers(
+      "VMs, the oldest first",
+      z.object({ vms: z.array(VmListed), next_cursor: nextCursor }),
+    ),
   }),
   info: vm("get", "info", "details of one VM", VmInfo),
   status: vm("get", "status", "status of the VM", StatusResult),

@@ -40,6 +40,7 @@ import { changeCredentials } from "./credential_change.ts";
 import { growDisk } from "./disk.ts";
 import { finishChange, imageConflicts, imageRecord, withImage } from "./image_change.ts";
 import { removeLeftSpares } from "./vm_files.ts";
+import { type PageOf, pageOfVms } from "./page.ts";
 import { requireLanded } from "../run/work.ts";
 import {
   infoOf,
@@ -144,14 +145,14 @@ export class Supervisor {
     return this.#registry.all().filter(({ record }) => all || !record.parent).map((vm) => this.summary(vm));
   }
 
-  /** As {@linkcode list}, with the folders that the VMs work on. */
-  async listed(all = false): Promise<VmListed[]> {
-    return await Promise.all(
-      this.list(all).map(async (summary) => ({
-        ...summary,
-        ...await workOf(this.#registry.get(summary.id)),
-      })),
-    );
+  /** As {@linkcode list}, with the folders that the VMs work on; a page of it, or all. */
+  async listed(all = false, page: PageOf = {}): Promise<{ vms: VmListed[]; next_cursor?: string }> {
+    const shown = this.#registry.all().filter(({ record }) => all || !record.parent);
+    const { vms, next_cursor } = pageOfVms(shown, page);
+    return {
+      vms: await Promise.all(vms.map(async (vm) => ({ ...this.summary(vm), ...await workOf(vm) }))),
+      next_cursor,
+    };
   }
 
   /** The creates that wait for room. */

@@ -9,6 +9,7 @@ import { CallServer, type MachineInfo } from "../../../lib/session/ipc/mod.ts";
 import { Room } from "../../../lib/repo/mod.ts";
 import { Service } from "../../../lib/service/mod.ts";
 import { Registry } from "../../../lib/service/vm/registry.ts";
+import { pageOfVms } from "../../../lib/service/vm/page.ts";
 import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { VmProcess } from "../../../lib/service/vm/vm_process.ts";
 import { sessionPaths, type VmRecord, writeRecord, writeState } from "../../../lib/session/mod.ts";
@@ -206,7 +207,7 @@ Deno.test("a VM into which something was brought is not deleted without force wh
     await Deno.writeTextFile(`${repository}/record.json`, JSON.stringify(record));
   }, async (supervisor, id) => {
     const vm = supervisor.find(id);
-    const listed = (await supervisor.listed()).find((each) => each.id === id)!;
+    const listed = (await supervisor.listed()).vms.find((each) => each.id === id)!;
     assertEquals(listed.repositories, [{
       name: "project",
       dir: "/home/me/project",
@@ -308,6 +309,30 @@ Deno.test("VMs are listed from the oldest, and by id where they were made at the
   assertEquals(registry.all().map(({ record }) => record.id), [c, a, b]);
   assertEquals(registry.alive().map(({ record }) => record.id), [c, a]);
   assertEquals(registry.alive("other"), []);
+});
+
+Deno.test("pages of the list have each VM once, also when the last one of a page is deleted", () => {
+  const registry = new Registry(homeOf({ get: () => "/nonexistent" }));
+  const ids = ["c", "a", "b", "e", "d"].map((letter) => letter.repeat(36));
+  // Two of one moment: the page ends between them.
+  const moments = ["01", "02", "02", "03", "04"].map((day) => `2026-01-${day}T00:00:00.000Z`);
+  for (const [at, id] of ids.entries()) registry.add(vmOf(id, "Stopped", moments[at]));
+  const page = (cursor?: string) => pageOfVms(registry.all(), { limit: 2, cursor });
+  const idsOf = ({ vms }: ReturnType<typeof page>) => vms.map(({ record }) => record.id);
+  const first = page();
+  assertEquals(idsOf(first), ids.slice(0, 2));
+  assertEquals(idsOf(page(first.next_cursor)), ids.slice(2, 4));
+  registry.remove(registry.get(ids[1]));
+  registry.add(vmOf("f".repeat(36), "Booting", "2026-01-05T00:00:00.000Z"));
+  const second = page(first.next_cursor);
+  assertEquals(idsOf(second), ids.slice(2, 4));
+  const last = page(second.next_cursor);
+  assertEquals([idsOf(last), last.next_cursor], [[ids[4], "f".repeat(36)], undefined]);
+  assertEquals(pageOfVms(registry.all(), {}).vms.length, 5);
+  assertEquals(pageOfVms([], { limit: 1 }), { vms: [], next_cursor: undefined });
+  for (const cursor of ["", "gone", ids[0], "2026-01-01T00:00:00.000Z_", `x_${ids[0]}`]) {
+    assertEquals(assertThrows(() => page(cursor), SbxError).code, "request.invalid");
+  }
 });
 
 Deno.test("a name that looks like a key is refused, without repeating it", async () => {

@@ -1814,6 +1814,10 @@ export interface operations {
             query?: {
                 /** @description also the VMs of stdio MCP servers; default false */
                 all?: "true" | "false";
+                /** @description VMs of a page; default: all */
+                limit?: number;
+                /** @description next_cursor of the page before */
+                cursor?: string;
             };
             header?: never;
             path?: never;
@@ -1829,6 +1833,8 @@ export interface operations {
                 content: {
                     "application/json": {
                         vms: components["schemas"]["VmListed"][];
+                        /** @description ?cursor= of the next page; absent at the end */
+                        next_cursor?: string;
                     };
                 };
             };
