@@ -24,8 +24,15 @@ export class Grouping {
   }
 }
 
-function keyOf({ common, dns, process }: Event): [key: unknown[], ms: number] | undefined {
+function keyOf({ common, dns, process, credential }: Event): [key: unknown[], ms: number] | undefined {
   if (dns) return [["dns", dns.request.qname, common.process?.executable], LOOKUP_MS];
+  if (credential) {
+    const { credential_ref, location, host } = credential.substitution;
+    // A decoy in a name is refused once for each of its lookups.
+    return host === undefined
+      ? [["credential", credential_ref, location, common.process?.executable], LOOKUP_MS]
+      : undefined;
+  }
   if (!process) return undefined;
   const { operation, command } = process.activity;
   // The end of a program that the host started names the event of its start.

@@ -202,6 +202,21 @@ Deno.test("lookups of one name and the start and end of one program are one grou
       }),
       process: { activity: processExec({ operation, executable: "curl" }) },
     });
+    const refusal = (afterMs: number, substitution: { location: string; host?: string }) => {
+      const common = eventCommon("credential.substitution", { process: CURL });
+      return {
+        schema_version: 1,
+        common: { ...common, timestamp_unix_ms: common.timestamp_unix_ms + afterMs },
+        credential: {
+          substitution: {
+            provider: "github",
+            credential_ref: `credential:blake3:${"0a".repeat(32)}`,
+            outcome: "denied",
+            ...substitution,
+          },
+        },
+      };
+    };
     const started = program("exec", 0);
     const events = [
       lookup("a.example", "A"),
@@ -215,9 +230,16 @@ Deno.test("lookups of one name and the start and end of one program are one grou
       program("exit", 0, { event_id: started.common.event_id }),
       http("a.example"),
       http("a.example"),
+      refusal(0, { location: "name, in a piece" }),
+      refusal(20, { location: "name, in a piece" }),
+      refusal(20, { location: "body", host: "a.example" }),
+      refusal(20, { location: "body", host: "a.example" }),
     ];
     for (const event of events) await record(event);
     const listed = await triage.list(ledger);
     const groups = [...new Set(listed.map(({ group }) => group))];
-    assertEquals(listed.map(({ group }) => groups.indexOf(group)), [0, 0, 1, 2, 3, 3, 4, 5, 5, 6, 7]);
+    assertEquals(listed.map(({ group }) => groups.indexOf(group)), [
+      ...[0, 0, 1, 2, 3, 3, 4, 5, 5, 6, 7],
+      ...[8, 8, 9, 10],
+    ]);
   }));
