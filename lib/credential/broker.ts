@@ -8,6 +8,7 @@ import type {
   CredentialPort,
   DatabaseAccount,
   DatabaseLogin,
+  DecoySearch,
   Destination,
   HostAnswer,
   Injected,
@@ -26,7 +27,8 @@ import { requestBody, responseBody } from "./body.ts";
 import { Capture, Injection } from "./head.ts";
 import type { LoginPlace } from "./entry.ts";
 import { decoyIn } from "./decoy.ts";
-import { grantSecret, REASON } from "./grant.ts";
+import { DecoyStream } from "./decoy_stream.ts";
+import { grantSecret } from "./grant.ts";
 import { SentSecrets } from "./sent.ts";
 import { messageFilter } from "./message.ts";
 import { METADATA_HOST, plainHost } from "../base/address/mod.ts";
@@ -37,6 +39,7 @@ import { isSecret } from "./form.ts";
 import { REF } from "./ref.ts";
 import { RegistryTokens } from "./registry.ts";
 import { isClientToken } from "./token.ts";
+import { cleanTrailers } from "./trailer.ts";
 import { type ProviderTerms, Vault } from "./vault.ts";
 import {
   isSigningProgram,
@@ -218,28 +221,17 @@ export class CredentialBroker implements CredentialPort {
     });
   }
 
+  /** @throws {CredentialDenied} one has a decoy */
   trailers({ host }: Destination, trailers: readonly Header[]): Substituted {
-    const substitutions: CredentialSubstitution[] = [];
-    const headers = trailers.filter(([name, value]) => {
-      if (!this.#vault.isUnclean(name) && !this.#vault.isUnclean(value)) return true;
-      for (const { ref, text } of this.#vault.finder.find(`${name}\n${value}`)) {
-        const provider = ref === undefined ? this.#vault.shaped(text) : this.#vault.get(ref)?.entry.provider;
-        substitutions.push({
-          provider: provider ?? "unknown",
-          credential_ref: ref ?? this.#vault.refOf(provider!, text),
-          host: plainHost(host),
-          location: "trailer",
-          outcome: "denied",
-          reason: ref !== undefined && this.#vault.isDecoy(ref) ? REASON.decoy : REASON.wrongPlace,
-        });
-      }
-      return false;
-    });
-    return { headers, substitutions };
+    return cleanTrailers(this.#vault, host, trailers);
   }
 
   messages(place: MessagePlace): MessageFilter {
     return messageFilter(this.#vault, place);
+  }
+
+  decoys(host: string, location: string): DecoySearch {
+    return new DecoyStream(this.#vault, host, location);
   }
 
   get seeksDecoys(): boolean {

@@ -19,7 +19,10 @@ export const PIECE_MIN = 16;
 /** Characters of a secret that pieces are made of. */
 const PIECES_OF_MAX = 256;
 /** The head of every JSON Web Token of one kind is the same. */
-const COMMON_HEAD = /^eyJ[^.]*\./;
+export const COMMON_HEAD = /^eyJ[^.]*\./;
+
+/** Requests of MCP servers, which a guest answers. */
+const ANSWERED: ReadonlySet<string> = new Set(["elicitation/create", "sampling/createMessage"]);
 
 /** Pieces of the decoys of a vault, by their text. */
 interface Pieces {
@@ -33,18 +36,25 @@ const cache = new WeakMap<Vault, Pieces>();
 
 /**
  * The use of a decoy in an event whose bytes pass no filter: a name that is
- * resolved, the arguments of a tool.
+ * resolved or connected to, a method, a command over SSH, an MCP request.
  *
  * @returns the denial; `undefined` where there is none
  */
-export function decoyIn(vault: Vault, event: Event): CredentialSubstitution | undefined {
+export function decoyIn(vault: Vault, { dns, http, mcp }: Event): CredentialSubstitution | undefined {
   if (!vault.hasDecoys) return undefined;
-  const { dns, mcp } = event;
-  if (dns) {
-    const { qname } = dns.request;
-    return decoyInName(vault, qname) ?? decoyInText(vault, qname, "name");
+  if (dns) return decoyInName(vault, dns.request.qname);
+  if (http) {
+    const { host, method, ssh } = http.request;
+    return decoyInName(vault, host) ?? decoyPieceIn(vault, method, "method") ??
+      (ssh && decoyInText(vault, ssh.command, "command"));
   }
-  return mcp ? decoyInText(vault, textsOf(mcp.request.arguments).join("\n"), "arguments") : undefined;
+  if (!mcp) return undefined;
+  const { arguments: args, ...names } = mcp.request;
+  return decoyInText(vault, textsOf(args).join("\n"), "arguments") ??
+    decoyInText(vault, textsOf(names).join("\n"), "request") ??
+    (ANSWERED.has(mcp.request.method) && mcp.response
+      ? decoyInText(vault, textsOf(mcp.response.content).join("\n"), "answer")
+      : undefined);
 }
 
 function decoyInText(vault: Vault, text: string, place: string): CredentialSubstitution | undefined {
@@ -54,13 +64,17 @@ function decoyInText(vault: Vault, text: string, place: string): CredentialSubst
 }
 
 function decoyInName(vault: Vault, name: string): CredentialSubstitution | undefined {
+  return decoyPieceIn(vault, name, "name") ?? decoyInText(vault, name, "name");
+}
+
+function decoyPieceIn(vault: Vault, name: string, place: string): CredentialSubstitution | undefined {
   const { found, lengths } = piecesOf(vault);
   // Labels are the channel: a piece may go over their ends.
   const text = normalOf(name);
   for (const length of lengths) {
     for (let at = 0; at + length <= text.length; at++) {
       const piece = found.get(text.slice(at, at + length));
-      if (piece) return denialOf(vault, piece.ref, placeIn("name", piece.coding));
+      if (piece) return denialOf(vault, piece.ref, placeIn(place, piece.coding));
     }
   }
 }

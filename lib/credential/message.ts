@@ -9,7 +9,7 @@ import { latin1, placeholderOf, UniqueRows } from "./body.ts";
 import { Finder, type Scan, type SecretMatch } from "./finder.ts";
 import { SECRET_MAX } from "./form.ts";
 import { placeIn } from "./decoy.ts";
-import { REASON } from "./grant.ts";
+import { decoyUsed, REASON } from "./grant.ts";
 import { plainHost } from "../base/address/mod.ts";
 import type { Vault } from "./vault.ts";
 
@@ -108,9 +108,8 @@ abstract class Messages implements MessageFilter {
     return Buffer.from(placeholderOf(length), "latin1");
   }
 
-  protected record(row: Omit<CredentialSubstitution, "host" | "location">, coding?: string): void {
-    const { host, location } = this.place;
-    this.#rows.add({ ...row, host, location: placeIn(location, coding) });
+  protected record(row: Omit<CredentialSubstitution, "host" | "location">): void {
+    this.#rows.add({ ...row, ...this.place });
   }
 
   protected abstract get finder(): Finder;
@@ -128,9 +127,13 @@ class RequestMessages extends Messages {
   protected replace({ kind, text, ref: found, start, end, coding }: SecretMatch): string {
     const provider = kind === "token" ? this.vault.shaped(text) : this.vault.get(found!)?.entry.provider;
     const credential_ref = found ?? this.vault.refOf(provider!, text);
-    const reason = this.vault.isDecoy(credential_ref) ? REASON.decoy : REASON.inMessage;
-    const row = { provider: provider ?? "unknown", credential_ref, outcome: "denied", reason } as const;
-    this.record(row, reason === REASON.decoy ? coding : undefined);
+    const { host, location } = this.place;
+    // Withheld alone, it would leave the connection open for the next try.
+    if (this.vault.isDecoy(credential_ref)) {
+      throw decoyUsed(this.vault, credential_ref, host, placeIn(location, coding));
+    }
+    const reason = REASON.inMessage;
+    this.record({ provider: provider ?? "unknown", credential_ref, outcome: "denied", reason });
     return placeholderOf(end - start);
   }
 }

@@ -44,6 +44,7 @@ export class BufferedConnection {
   #reading = false;
   #onGone?: () => void;
   #onClose?: () => void;
+  #look?: (bytes: Uint8Array) => string | undefined;
 
   /** @param first bytes already read from the stream */
   constructor(stream: ByteStream, watch: DeadlineWatch, first: Uint8Array = NO_BYTES) {
@@ -78,6 +79,25 @@ export class BufferedConnection {
     this.#start += count;
     // The bytes of a finished prefetch have been seen: the next wait is for new ones.
     if (!this.#reading) this.#pending = undefined;
+  }
+
+  /**
+   * Shows all bytes that are unread and received from now on.
+   *
+   * @param look returns why the connection ends there, as a predicate of the peer; `undefined` goes on
+   * @throws {ConnectionLost} for the unread ones
+   */
+  inspect(look: (bytes: Uint8Array) => string | undefined): void {
+    this.#look = look;
+    if (this.count > 0) this.#show(this.#start);
+  }
+
+  #show(from: number): void {
+    const why = this.#look?.(this.#buffer.subarray(from, this.#end));
+    if (why === undefined) return;
+    this.#start = this.#end;
+    this.close();
+    throw new ConnectionLost(why);
   }
 
   /** Waits for more bytes; false when the peer has closed its side. @throws {ConnectionLost} */
@@ -209,6 +229,7 @@ export class BufferedConnection {
     }
     if (read === null) return false;
     this.#end += read;
+    if (this.#look) this.#show(this.#end - read);
     return true;
   }
 

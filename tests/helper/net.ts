@@ -62,8 +62,12 @@ export class TestNet implements AsyncDisposable {
     const ca = await openCa({ dir });
     // Upstreams have a CA of their own.
     const roots = await openCa({ dir: options.upstreamDir ?? join(dir, "upstream") });
-    const gate = new TestGate(options.rules, options.hold && { hold: options.hold });
     const ownBroker = options.broker ? undefined : await testBroker(dir);
+    const { broker = ownBroker, hold } = options;
+    const gate = new TestGate(options.rules, {
+      ...(hold && { hold }),
+      ...(broker instanceof CredentialBroker && { decoyIn: (event) => broker.decoyIn(event) }),
+    });
     const proxy = new NetProxy({
       gate,
       ca,

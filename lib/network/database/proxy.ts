@@ -4,6 +4,7 @@
  */
 import type { Decision } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
+import { watchForDecoys } from "../exchange/decoy.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { DatabaseSystem } from "../interface/mod.ts";
 import type { AcceptTls, Cancel, DatabaseClient } from "./client.ts";
@@ -19,7 +20,8 @@ export class DatabaseProxy {
   }
 
   /** Serves a connection until it ends. @returns the decision that refused it */
-  async serve(client: DatabaseClient): Promise<Decision | undefined> {
+  async serve(guest: DatabaseClient): Promise<Decision | undefined> {
+    const client = this.#watched(guest);
     const { system } = client.accounts[0];
     // Loaded with the first connection to a database, which most VMs never make.
     if (system === "redis") {
@@ -32,6 +34,23 @@ export class DatabaseProxy {
     }
     const { PostgresConnection } = await import("./postgres_connection.ts");
     return await new PostgresConnection(this.#context, client, this.#cancels).serve();
+  }
+
+  /** The client, whose statements and parameters are searched for decoys as they arrive. */
+  #watched(client: DatabaseClient): DatabaseClient {
+    const { gate, broker } = this.#context;
+    const { by, host } = client;
+    const watch = (connection: BufferedConnection) =>
+      watchForDecoys(connection, { gate, broker, by, host, location: "statement" });
+    watch(client.connection);
+    return {
+      ...client,
+      acceptTls: async (connection) => {
+        const inside = await client.acceptTls(connection);
+        if (inside) watch(inside);
+        return inside;
+      },
+    };
   }
 
   /** Ends a connection that goes to no database of the host. @returns false: its client got nothing */

@@ -41,7 +41,8 @@ import {
   substitutionDraft,
 } from "./draft.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
-import { bodyPlaceOf, looksEncoded, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
+import { seekPacked } from "./decoy.ts";
+import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
 import { GrpcBody, GrpcCounts, grpcOf, hasMessage, mayStream } from "./grpc.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
@@ -142,16 +143,9 @@ export class HttpExchange {
       }
       bytes = plain;
     }
-    if (!bytes && encoding === undefined) await this.#seekDecoys(passage, head, request.body);
+    if (!bytes) await seekPacked(this.#context.broker, passage.event.http!.request.host, request.body.first);
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
-  }
-
-  /** Searches a compressed file for decoys. @throws {CredentialDenied} it has one */
-  async #seekDecoys({ event }: Passage, head: CapturedHead, body: BufferedBody): Promise<void> {
-    const { broker } = this.#context;
-    const looks = broker.seeksDecoys ? looksEncoded(body) : undefined;
-    if (looks) await searchEncoded(body, looks, broker.bodies(bodyPlaceOf(event, head, "request")));
   }
 
   /** Reads the answer to a request for a result that a budget has yet to count. */
@@ -273,7 +267,9 @@ export class HttpExchange {
     const signature = this.#signature;
     const grpc = grpcOf(head);
     if (grpc) this.#grpc = new GrpcCounts();
-    const needed = signature?.needsBody ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
+    // Of a push, the pack is searched.
+    const isWhole = signature?.needsBody || git && broker.seeksDecoys;
+    const needed = isWhole ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
       needed === 0 && mayStream(this.#incoming, head),

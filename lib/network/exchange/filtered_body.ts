@@ -150,17 +150,6 @@ export const TOO_LONG = {
   remedy: "send it without Content-Encoding, or in smaller requests",
 };
 
-/** First bytes of the encodings that have a beginning of their own. */
-const BEGINNINGS: [encoding: string, first: number, second: readonly number[]][] = [
-  ["gzip", 0x1f, [0x8b]],
-  ["deflate", 0x78, [0x01, 0x5e, 0x9c, 0xda]],
-];
-
-/** Encoding that a body has by its first bytes, such as a file that is sent as it is. */
-export function looksEncoded({ first: [one, two] }: BufferedBody): string | undefined {
-  return BEGINNINGS.find(([, first, second]) => one === first && second.includes(two))?.[0];
-}
-
 /**
  * Decodes an encoded body and searches it. A body that no server can decode either is `nothing`.
  *

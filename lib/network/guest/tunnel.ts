@@ -6,6 +6,7 @@ import { asSbxError } from "../../base/error/mod.ts";
 import type { Decision, Draft, Passage, Protocol } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
+import { watchForDecoys } from "../exchange/decoy.ts";
 import { connectDraft, relayedResponse } from "../exchange/draft.ts";
 import type { Flow, Requester } from "../exchange/request.ts";
 import { errorText } from "../exchange/response_relay.ts";
@@ -107,6 +108,9 @@ export class Tunnel {
     let upstream: BufferedConnection | undefined;
     let address: string | undefined;
     try {
+      const { gate, broker } = this.#context;
+      const { event_id } = passage.event.common;
+      if (watch) watchForDecoys(client, { gate, broker, by, host, location: "connection", event_id });
       const dial = await locate(host, port, isRedirected ? undefined : flow.address, by.actor);
       upstream = await pool.connect({
         scheme: scheme === "https" ? "https" : "tcp",

@@ -13,6 +13,7 @@ export {
   type DatabaseAccount,
   type DatabaseLogin,
   type DatabaseSystem,
+  type DecoySearch,
   type Destination,
   type HostAnswer,
   type Injected,

@@ -250,9 +250,11 @@ export interface CredentialPort {
   /** Filter for one body without content encoding; `undefined` when no part of it can matter. */
   bodies(place: BodyPlace): BodyFilter | undefined;
   /**
-   * True where bodies are searched for decoys by their first bytes too, and not as they are declared alone.
+   * True where packed parts of bodies are searched for decoys, beside bodies that say they are encoded.
    */
   readonly seeksDecoys?: boolean;
+  /** Search of bytes that a guest sends to a host, where no filter replaces anything. */
+  decoys?(host: string, location: string): DecoySearch;
   /** Filter for the messages of one direction of a WebSocket. */
   messages(place: MessagePlace): MessageFilter;
   /** True where the host may answer itself: the whole body is needed before anything is sent. */
@@ -267,6 +269,19 @@ export interface CredentialPort {
   servesMetadata?(cloud?: "gcp" | "azure"): boolean;
   /** An upstream took the secrets of these substitutions for no longer valid. */
   refused?(substitutions: readonly CredentialSubstitution[]): void;
+}
+
+/** Search of a stream for decoys, which ends at the first one. */
+export interface DecoySearch {
+  /**
+   * Takes the next bytes.
+   *
+   * @returns bytes to pass on: the beginning of a decoy is held back
+   * @throws {CredentialDenied} with the decoy's use
+   */
+  push(bytes: Uint8Array): Uint8Array;
+  /** The bytes held back, at the end of the stream. */
+  end(): Uint8Array;
 }
 
 /** A request that is about to be sent, with refs in place of secrets. */

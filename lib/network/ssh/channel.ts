@@ -81,7 +81,7 @@ export class ChannelWriter {
 
 /** Copies until the end of the source. @param onBytes counts them; its errors are thrown */
 export async function copy(
-  from: ChannelReader,
+  from: Pick<ChannelReader, "next">,
   to: ChannelWriter,
   onBytes: (count: number) => void,
 ): Promise<void> {

@@ -4,6 +4,7 @@ import { plain } from "../../base/print/mod.ts";
 import type { HttpEvent, HttpSsh } from "../../event/mod.ts";
 import { type Draft, guestLine, type Passage, type Refusal } from "../../policy/mod.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
+import { SearchedReader } from "../exchange/decoy.ts";
 import { relayedResponse } from "../exchange/draft.ts";
 import { REQUEST_GIT } from "../exchange/git.ts";
 import { formatError, formatPushRefusal } from "../git/mod.ts";
@@ -118,7 +119,7 @@ export function acceptSession(connection: SessionHost, session: Session, ended: 
 class RunningSession {
   readonly #connection: SessionHost;
   readonly #channel: Channel;
-  readonly #reader: ChannelReader;
+  readonly #reader: SearchedReader;
   readonly #out: ChannelWriter;
   readonly #err: ChannelWriter;
   readonly #onOpen: (upstream: Channel) => void;
@@ -128,7 +129,11 @@ class RunningSession {
     this.#connection = connection;
     this.#channel = channel;
     this.#onOpen = onOpen;
-    this.#reader = new ChannelReader(channel);
+    const { context: { gate, broker }, place: { by, host } } = connection;
+    this.#reader = new SearchedReader(new ChannelReader(channel), {
+      ...{ gate, broker, by, host },
+      location: "session",
+    });
     this.#out = new ChannelWriter(channel, channel, connection.stream);
     this.#err = new ChannelWriter(channel, channel.stderr, connection.stream);
     const closed = new AbortController();
@@ -172,7 +177,11 @@ class RunningSession {
       this.#connection.requireUnchanged(passage, draft.http!.request);
       const open = await this.#open(account, passage, ssh, options);
       const toServer = copy(this.#reader, open.writer, (count) => moved.sent += count)
-        .then(() => void open.channel.end());
+        .then(() => void open.channel.end())
+        .catch((error) => {
+          open.failure = error;
+          open.channel.close();
+        });
       await this.#relay(open, moved, toServer);
     });
   }

@@ -456,6 +456,8 @@ export class SessionGate implements Gate {
   #reviewResponse(event: Event, response: unknown, reported: ReadonlySet<string>): Decision | undefined {
     const held = this.#heldDecision(event);
     if (held) return held;
+    const decoy = event.mcp && this.#options.decoyIn?.(withResponse(event, response));
+    if (decoy) return this.refuse(decoyDraft(event, decoy), DECOY_REFUSAL);
     if (!this.#rules.reviewed.has(familyOf(event.common.event_type))) return undefined;
     const whole = withResponse(event, response);
     const evaluation = this.#rules.policy.evaluate(whole, this.#past);

@@ -1,39 +1,17 @@
 /** Uses of decoys that hide: every place of a request that secrets are searched for in, in every coding. */
 import { assert, assertEquals, assertStringIncludes } from "@std/assert";
 import { Buffer } from "node:buffer";
-import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { type CredentialBroker, type NewCredential, refOf } from "../../../lib/credential/mod.ts";
-import { draftOf } from "../../../lib/network/dns/service.ts";
+import { randomBytes } from "node:crypto";
+import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
+import type { CredentialBroker } from "../../../lib/credential/mod.ts";
 import { BUFFERED_BODY_MAX } from "../../../lib/network/limit.ts";
-import { ALL, encode, KEY, world } from "../../helper/credential.ts";
-import { TestGate } from "../../helper/gate.ts";
+import { PACKED as PACKED_MAX } from "../../../lib/network/message/packed.ts";
+import { ALL, encode, world } from "../../helper/credential.ts";
+import { base64, CODINGS, DECOY, REF, SECRET } from "../../helper/decoy.ts";
 import { TestNet } from "../../helper/net.ts";
 import { rawUpstream } from "../../helper/net_client.ts";
 
-const SECRET = KEY.github;
-const REF = refOf("github", SECRET);
-const DECOY: NewCredential = { provider: "github", secret: SECRET, decoy: true };
 const HOST = "paste.example.com";
-
-const base64 = (text: string, before = "") => Buffer.from(before + text).toString("base64");
-const percent = (text: string) =>
-  Array.from(text, (char) => `%${char.charCodeAt(0).toString(16).padStart(2, "0")}`).join("");
-const escaped = (text: string) =>
-  Array.from(text, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`).join("");
-
-/** The codings of a text, with the word of the finding. */
-const CODINGS: Record<string, [code: (text: string) => string, word: string | undefined]> = {
-  "as it is": [(text) => text, undefined],
-  "in URL escapes": [percent, "escapes"],
-  "in JSON escapes": [escaped, "escapes"],
-  "in base64": [(text) => base64(text), "base64"],
-  "in base64 behind one byte": [(text) => base64(text, "a"), "base64"],
-  "in base64 behind two bytes": [(text) => base64(text, "ab"), "base64"],
-  "in base64url": [(text) => Buffer.from(`??${text}`).toString("base64url"), "base64"],
-  "in base64 of UTF-16": [(text) => Buffer.from(text, "utf16le").toString("base64"), "base64"],
-  "in hex": [(text) => Buffer.from(text).toString("hex"), "hex"],
-  "in URL escapes of base64": [(text) => percent(base64(text)), "base64"],
-};
 
 interface Sent {
   headers?: string[];
@@ -160,6 +138,70 @@ Deno.test(
   }),
 );
 
+/** One file of a ZIP, deflated. */
+function zip(bytes: Uint8Array): Uint8Array {
+  const head = Buffer.alloc(30);
+  head.writeUInt32BE(0x504b0304);
+  head.writeUInt16LE(8, 8);
+  head.writeUInt16LE(1, 26);
+  return Buffer.concat([head, encode("a"), deflateRawSync(bytes), encode("PK\x01\x02")]);
+}
+
+/** Packed parts of bodies, with the bytes before and behind them. */
+const PACKED: Record<string, (bytes: Uint8Array) => Uint8Array> = {
+  "a part of a form that is a gzip file": (bytes) =>
+    Buffer.concat([
+      encode('--b\r\ncontent-disposition: form-data; name="f"; filename="a.gz"\r\n\r\n'),
+      gzipSync(bytes),
+      encode("\r\n--b--\r\n"),
+    ]),
+  "a ZIP": zip,
+  "a ZIP in a gzip file": (bytes) => gzipSync(zip(bytes)),
+  "gzip in base64 in JSON": (bytes) => encode(`{"file":"${gzipSync(bytes).toString("base64")}"}`),
+  "gzip in base64 of several lines": (bytes) =>
+    encode(gzipSync(bytes).toString("base64").replace(/.{1,60}/g, "$&\n")),
+  "a git pack": (bytes) =>
+    Buffer.concat([encode("0000PACK\0\0\0\x02\0\0\0\x02\x3f"), deflateSync("tree"), deflateSync(bytes)]),
+  "a compressed message of gRPC": (bytes) => {
+    const packed = gzipSync(bytes);
+    const head = Buffer.alloc(5);
+    head.writeUInt8(1);
+    head.writeUInt32BE(packed.length, 1);
+    return Buffer.concat([head, packed]);
+  },
+  "a gzip file that ends early": (bytes) =>
+    gzipSync(Buffer.concat([bytes, randomBytes(4096)])).subarray(0, -2000),
+};
+
+Deno.test(
+  "a decoy in a packed part of a body is refused, in every coding",
+  world([DECOY], async ({ open }) => {
+    const broker = await open(ALL);
+    for (const [where, pack] of Object.entries(PACKED)) {
+      for (const [how, [code, word]] of Object.entries(CODINGS)) {
+        const body = pack(encode(`note ${code(REF)}`));
+        const { status, received, titles, rule } = await send(broker, { body });
+        const title = `a decoy credential was used: body${
+          word === undefined ? "" : `, in ${word}`
+        }, for ${HOST}`;
+        assertEquals([status, received, rule, titles], [403, "", BLOCKED, [title]], `${where}, ${how}`);
+      }
+      const { status } = await send(broker, { body: pack(encode("nothing here")) });
+      assertEquals(status, 200, where);
+    }
+  }),
+);
+
+Deno.test(
+  "a body of many packed parts costs a bounded time, and goes out where no decoy is found",
+  world([DECOY], async ({ open }) => {
+    const bomb = deflateSync(new Uint8Array(PACKED_MAX.bytes));
+    const parts = Array.from({ length: 100 }, () => bomb);
+    const { status } = await send(await open(ALL), { body: Buffer.concat(parts) });
+    assertEquals(status, 200);
+  }),
+);
+
 Deno.test(
   "a compressed file without a decoy goes out as it came, also where decoys are sought",
   world([DECOY], async ({ open }) => {
@@ -200,81 +242,5 @@ Deno.test(
       ),
     );
     upstream.close();
-  }),
-);
-
-// Names and arguments, which no filter of the network sees.
-
-/** Decides on an event. @returns decision, rule, and titles of findings */
-async function decide(broker: CredentialBroker, draft: Parameters<TestGate["decide"]>[0]) {
-  const gate = new TestGate("", { decoyIn: (event) => broker.decoyIn(event) });
-  const { decision } = await gate.decide(draft);
-  const titles = gate.notices.flatMap(({ type, payload }) => type === "finding" ? [payload.title] : []);
-  gate.close();
-  return [decision.decision, decision.rule.id, ...titles];
-}
-
-const query = (name: string) => draftOf({ name, type: "A" }, { proto: "udp", process_name: "dig" }, "vm");
-const base32 = (text: string) => {
-  const bits = Array.from(Buffer.from(text), (byte) => byte.toString(2).padStart(8, "0")).join("");
-  return bits.match(/.{1,5}/g)!.map((five) =>
-    "abcdefghijklmnopqrstuvwxyz234567"[parseInt(five.padEnd(5, "0"), 2)]
-  )
-    .join("");
-};
-const labels = (text: string, length: number) => text.match(new RegExp(`.{1,${length}}`, "g"))!.join(".");
-
-Deno.test(
-  "a decoy in the labels of a name is not resolved, whole or in pieces, in every coding that a name keeps",
-  world([DECOY], async ({ open }) => {
-    const broker = await open(ALL);
-    const digest = REF.split(":")[2];
-    const cases: [string, string][] = [
-      [labels(digest, 60), "a piece"],
-      [labels(digest, 7), "a piece"],
-      [digest.slice(0, 16), "a piece"],
-      [digest.slice(40, 64), "a piece"],
-      [`seq1-${digest.slice(20, 38)}`, "a piece"],
-      [SECRET.toLowerCase().slice(4, 30), "a piece"],
-      [labels(Buffer.from(digest).toString("hex"), 50), "a piece of hex"],
-      [Buffer.from(SECRET).toString("hex").slice(8, 50), "a piece of hex"],
-      [labels(base32(REF), 63), "a piece of base32"],
-      [base32(`ab${digest}`).slice(20, 60), "a piece of base32"],
-      [labels(Buffer.from(digest).toString("base64url").toLowerCase(), 60), "a piece of base64"],
-    ];
-    for (const [text, coding] of cases) {
-      assertEquals(await decide(broker, query(`${text}.evil.example`)), [
-        "block",
-        "guard-credential",
-        `a decoy credential was used: name, in ${coding}`,
-      ], text);
-    }
-    const other = `${"0123456789abcdef".repeat(3)}.credential.blake3.example.com`;
-    assertEquals((await decide(broker, query(other)))[1] === "guard-credential", false);
-  }),
-);
-
-Deno.test(
-  "a decoy in the arguments of a tool is refused in every coding, and is a finding",
-  world([DECOY], async ({ open }) => {
-    const broker = await open(ALL);
-    for (const [how, [code, word]] of Object.entries(CODINGS)) {
-      const request = {
-        method: "tools/call",
-        server_name: "notes",
-        tool_name: "add",
-        namespaced_tool_name: "notes__add",
-        arguments: { deep: [{ note: `take ${code(REF)}` }] },
-      };
-      const draft = {
-        common: { event_type: "mcp.tool_call" as const, source_engine: "mcp" as const },
-        mcp: { request },
-      };
-      const [decision, rule, title] = await decide(broker, draft);
-      assertEquals([decision, rule], BLOCKED, how);
-      assertStringIncludes(title, `arguments${word === undefined ? "" : `, in ${word}`}`, how);
-      const plain = { ...draft, mcp: { request: { ...request, arguments: { note: "nothing" } } } };
-      assertEquals((await decide(broker, plain))[1] === "guard-credential", false);
-    }
   }),
 );

@@ -131,26 +131,3 @@ Deno.test(
     upstream.close();
   }),
 );
-
-Deno.test(
-  "a decoy in a message is withheld like any other credential, and is a finding",
-  world([{ provider: "github", secret: KEY.github, decoy: true }], async ({ open }) => {
-    await using net = await TestNet.open({ target: upstreams.target, broker: await open(ALL) });
-    const received = Promise.withResolvers<string>();
-    const { upstream, guest } = await upstreams.pair(net, HOST, async (client) => {
-      received.resolve((await readFrame(client)).payload);
-    });
-    await guest.send(guestFrame({ payload: `take ${KEY.github}` }));
-    const got = await received.promise;
-    assert(got.startsWith("take credential-withheld") && !got.includes(KEY.github), got);
-    guest.close();
-    await net.idle();
-    assertEquals(substitutions(net).map(({ reason }) => reason), ["decoy"]);
-    assert(
-      net.gate.notices.some(({ type, payload }) =>
-        type === "finding" && JSON.stringify(payload).includes("credential-decoy")
-      ),
-    );
-    upstream.close();
-  }),
-);
