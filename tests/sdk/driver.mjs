@@ -67,6 +67,18 @@ const OPS = {
   },
   write: ({ vm, path, content, mode }) => held(vm).files.write(path, content, { mode }),
   write_size: ({ vm, path, size }) => held(vm).files.write(path, new Uint8Array(size).fill(7)),
+  // Writes a file of zeros, a mebibyte at a time.
+  upload: ({ vm, path, mebibytes }) => {
+    async function* pieces() {
+      for (let at = 0; at < mebibytes; at++) yield await Promise.resolve(new Uint8Array(1024 * 1024));
+    }
+    return held(vm).files.write(path, pieces());
+  },
+  download: async ({ vm, path }) => {
+    let count = 0;
+    for await (const piece of held(vm).files.stream(path)) count += piece.length;
+    return count;
+  },
   read: async ({ vm, path }) => (await held(vm).files.read(path)).length,
   read_text: ({ vm, path }) => held(vm).files.readText(path),
   list_files: async ({ vm, path, depth }) =>

@@ -147,6 +147,18 @@ async def write_size(vm, path, size):
     await value(objects[vm].files.write(path, b"\x07" * size))
 
 
+async def upload(vm, path, mebibytes):
+    """Writes a file of zeros, a mebibyte at a time."""
+    await value(objects[vm].files.write(path, (bytes(1024 * 1024) for _ in range(mebibytes))))
+
+
+async def download(vm, path):
+    count = 0
+    async for piece in each(objects[vm].files.stream(path)):
+        count += len(piece)
+    return count
+
+
 async def read(vm, path):
     return len(await value(objects[vm].files.read(path)))
 
@@ -302,6 +314,8 @@ OPS = {
     "pty": pty,
     "write": write,
     "write_size": write_size,
+    "upload": upload,
+    "download": download,
     "read": read,
     "read_text": read_text,
     "list_files": list_files,

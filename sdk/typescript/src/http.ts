@@ -73,17 +73,38 @@ export class Http {
     }
   }
 
-  async json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
+  /** The JSON of an answer. @throws {SbxError} */
+  json<T>(method: string, path: string, parts: RequestParts = {}): Promise<T> {
+    return this.whole(method, path, parts, (bytes) => JSON.parse(new TextDecoder().decode(bytes)) as T);
+  }
+
+  /** What `read` makes of a whole answer; a request that repeats is sent again where its answer broke off. */
+  async whole<T>(
+    method: string,
+    path: string,
+    parts: RequestParts,
+    read: (bytes: Uint8Array) => T,
+  ): Promise<T> {
     const repeats = parts.repeats ?? method === "GET";
     for (let first = true;; first = false) {
       const { body } = await this.send(method, path, { ...parts, repeats });
       try {
-        return JSON.parse(await textOf(body)) as T;
+        return read(await bytesOf(body));
       } catch (cause) {
         // The answer broke off.
         if (parts.signal?.aborted) throw cause;
         if (!repeats || !first) throw this.#unreachable(cause);
       }
+    }
+  }
+
+  /** The pieces of an answer as they come. @throws {SbxError} `gateway.unreachable`: it broke off */
+  async *pieces(method: string, path: string, parts: RequestParts): AsyncGenerator<Uint8Array> {
+    const { body } = await this.send(method, path, parts);
+    try {
+      yield* body;
+    } catch (cause) {
+      throw parts.signal?.aborted ? cause : this.#unreachable(cause);
     }
   }
 

@@ -5,7 +5,7 @@ import type { ConnectOptions } from "./address.ts";
 import { type AskCallback, AskHandler } from "./asks.ts";
 import { Client } from "./client.ts";
 import { ProgramError, SbxError } from "./error.ts";
-import { bytesOf, segment, sleep } from "./http.ts";
+import { segment, sleep } from "./http.ts";
 import {
   type ExecOptions,
   type ExecResult,
@@ -23,6 +23,8 @@ const POLL_MS = 20, POLL_MAX_MS = 250;
 const CREATE_TRIES = 3;
 /** Longest wait of one request for events, in `s`. */
 const WAIT_SECS = 30;
+/** VMs of one request for their list. */
+const LISTED_AT_ONCE = 500;
 /** Most output of `sbx image build`, in `bytes`. */
 const PRINTED_MAX = 64 * 1024 * 1024;
 
@@ -170,8 +172,17 @@ export class Sandbox implements AsyncDisposable {
   /** All VMs, the oldest first. */
   static async list(on: On = {}): Promise<shapes.VmListed[]> {
     const client = on.client ?? await Client.connect(on.connect);
+    const vms: shapes.VmListed[] = [];
+    let cursor: string | undefined;
     try {
-      return (await client.http.json<{ vms: shapes.VmListed[] }>("GET", "/vms/list")).vms;
+      for (;;) {
+        const page = await client.http.json<shapes.VmPage>("GET", "/vms/list", {
+          query: { limit: LISTED_AT_ONCE, cursor },
+        });
+        vms.push(...page.vms);
+        cursor = page.next_cursor;
+        if (cursor === undefined) return vms;
+      }
     } finally {
       if (!on.client) client.close();
     }
@@ -433,7 +444,12 @@ export class Files {
   }
 
   async read(path: string): Promise<Uint8Array> {
-    return await bytesOf(await this.stream(path));
+    return await this.#client.http.whole(
+      "GET",
+      `${this.#path}/content`,
+      { query: { path } },
+      (bytes) => bytes,
+    );
   }
 
   async readText(path: string): Promise<string> {
@@ -441,9 +457,8 @@ export class Files {
   }
 
   /** The bytes of a file of any size. */
-  async stream(path: string): Promise<AsyncIterable<Uint8Array>> {
-    return (await this.#client.http.send("GET", `${this.#path}/content`, { query: { path }, repeats: true }))
-      .body;
+  stream(path: string): AsyncIterable<Uint8Array> {
+    return this.#client.http.pieces("GET", `${this.#path}/content`, { query: { path }, repeats: true });
   }
 
   /** Writes a file in one step, with its folders. @param mode octal, such as `0755` */

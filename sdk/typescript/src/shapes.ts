@@ -5,6 +5,7 @@ type Schemas = components["schemas"];
 
 export type VmInfo = Schemas["VmInfo"];
 export type VmListed = Schemas["VmListed"];
+export type VmPage = paths["/vms/list"]["get"]["responses"][200]["content"]["application/json"];
 export type VmStatus = Schemas["VmStatus"];
 export type Budget = NonNullable<Schemas["VmCreate"]["budget"]>;
 export type Limits = NonNullable<Schemas["VmCreate"]["limits"]>;

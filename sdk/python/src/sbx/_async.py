@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, TypeVar
+from typing import Any, AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, TypeVar
 
 from . import types
 from ._asks import AskHandler
@@ -77,7 +77,9 @@ class AsyncFiles:
         cancel = Cancel()
         return _each(self._files.stream(path, cancel=cancel), cancel)
 
-    async def write(self, path: str, content: str | bytes, *, mode: str | None = None) -> None:
+    async def write(
+        self, path: str, content: str | bytes | Iterable[bytes], *, mode: str | None = None
+    ) -> None:
         await _call(self._files.write, path, content, mode=mode)
 
     async def make_folder(self, path: str) -> None:

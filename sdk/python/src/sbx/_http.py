@@ -9,7 +9,7 @@ import re
 import socket
 import threading
 import time
-from typing import Any, Iterable, Iterator, Mapping
+from typing import Any, Callable, Iterable, Iterator, Mapping
 from urllib.parse import quote, urlencode
 
 from ._address import Endpoint
@@ -151,7 +151,10 @@ class Http:
                 self._has_answered = True
                 if 200 <= response.status < 300:
                     return Answer(connection, response, done)
-                error = answer_error(response.status, response.read(ERROR_MAX))
+                text = response.read(ERROR_MAX)
+                if response.length and len(text) < ERROR_MAX:
+                    raise http.client.IncompleteRead(text, response.length)
+                error = answer_error(response.status, text)
                 done()
                 connection.close()
                 if error.code == "auth.bad_token" and not renewed:
@@ -187,13 +190,19 @@ class Http:
                 time.sleep(wait)
             pause = min(pause * 2, _PAUSE_MAX)
 
-    def json(self, method: str, path: str, *, repeats: bool | None = None, **parts: Any) -> Any:
+    def json(self, method: str, path: str, **parts: Any) -> Any:
         """Sends a request and returns the JSON of its answer."""
+        return self.whole(method, path, json.loads, **parts)
+
+    def whole(
+        self, method: str, path: str, read: Callable[[bytes], Any], *, repeats: bool | None = None, **parts: Any
+    ) -> Any:
+        """Sends a request, again where its answer broke off and it repeats, and returns what `read` makes of it."""
         again = method == "GET" if repeats is None else repeats
         for is_last in (not again, True):
             try:
                 with self.send(method, path, repeats=again, **parts) as answer:
-                    return json.loads(answer.read())
+                    return read(answer.read())
             except (OSError, http.client.HTTPException, ValueError) as cause:
                 cancel = parts.get("cancel")
                 if cancel and cancel.is_set:

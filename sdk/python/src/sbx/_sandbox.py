@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import json
 import os
 import subprocess
@@ -25,6 +26,8 @@ _POLL, _POLL_MAX = 0.02, 0.25
 _CREATE_TRIES = 3
 # Longest wait of one request for events, in seconds.
 _WAIT = 30
+# VMs of one request for their list.
+_LISTED_AT_ONCE = 500
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class Files:
         self._path = f"{path}/files"
 
     def read(self, path: str, *, cancel: Cancel | None = None) -> bytes:
-        return b"".join(self.stream(path, cancel=cancel))
+        query = {"path": path}
+        return cast(bytes, self._http.whole("GET", f"{self._path}/content", bytes, query=query, cancel=cancel))
 
     def read_text(self, path: str, *, cancel: Cancel | None = None) -> str:
         return self.read(path, cancel=cancel).decode()
@@ -55,7 +59,10 @@ class Files:
         """The bytes of a file of any size."""
         query = {"path": path}
         with self._http.send("GET", f"{self._path}/content", query=query, repeats=True, cancel=cancel) as answer:
-            yield from answer
+            try:
+                yield from answer
+            except (OSError, http.client.HTTPException) as cause:
+                raise (cancelled() if cancel and cancel.is_set else self._http.unreachable()) from cause
 
     def write(
         self,
@@ -212,8 +219,15 @@ class Sandbox:
     def list(*, client: Client | None = None, cancel: Cancel | None = None) -> list[types.VmListed]:
         """All VMs, the oldest first."""
         connection = client or Client()
+        vms: list[types.VmListed] = []
+        query: dict[str, Any] = {"limit": _LISTED_AT_ONCE}
         try:
-            return cast("list[types.VmListed]", connection.http.json("GET", "/vms/list", cancel=cancel)["vms"])
+            while True:
+                page = connection.http.json("GET", "/vms/list", query=query, cancel=cancel)
+                vms += page["vms"]
+                if page.get("next_cursor") is None:
+                    return vms
+                query["cursor"] = page["next_cursor"]
         finally:
             if client is None:
                 connection.close()
