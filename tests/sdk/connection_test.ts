@@ -36,6 +36,20 @@ async function refused(sbx: Sbx, language: Language): Promise<void> {
   assertEquals(reply.code, "api.version");
   const bad = await assertRejects(() => sdk.call("create", { client, name: "bad name" }), SdkError);
   assertEquals(bad.reply.code, "request.invalid");
+  for (
+    const [options, code] of [
+      [{ image: "no-such-image:1" }, "image.missing"],
+      [{ profile: "no-such" }, "profile.not_found"],
+      [{ dockerfile: "/no/such/folder" }, "request.invalid"],
+      [{ repo: "/no/such/folder" }, "project.invalid"],
+      [{ budget: { usd: -1 } }, "request.invalid"],
+      [{ limits: { processes: 0 } }, "request.invalid"],
+    ] as const
+  ) {
+    const refused = await assertRejects(() => sdk.call("create", { client, ...options }), SdkError);
+    assertEquals(refused.reply.code, code, JSON.stringify(options));
+  }
+  assertEquals(await sdk.call("list", { client }), [], "nothing of them stays");
   const late = await assertRejects(() => sdk.call("create", { client, queue_secs: -1 }), SdkError);
   assertEquals([late.reply.code, late.reply.message.includes("queue_secs")], ["request.invalid", true]);
   assertEquals(await fails({ home: "/no/such/home" }), "gateway.unreachable");

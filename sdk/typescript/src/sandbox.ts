@@ -107,7 +107,7 @@ export class Sandbox implements AsyncDisposable {
   /**
    * Makes a VM and waits until programs can be run in it. Where that fails, nothing of it stays.
    *
-   * @throws {SbxError} `vm.limit`, `vm.boot_failed`, `request.invalid`, `environment.not_found`, …
+   * @throws {SbxError} `vm.limit`, `vm.boot_failed`, `request.invalid`, `image.missing`, …
    */
   static async create(options: CreateOptions = {}): Promise<Sandbox> {
     const client = options.client ?? await Client.connect(options.connect);
