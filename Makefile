@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-slurm test-swift test-vms sdk sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-slurm test-swift test-vms sdk sdk-packages sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -91,13 +91,15 @@ engines: ## DuckDB and chdb beside sbx, 600 MB
 
 # The SDKs: their tools (scripts/sdk) in .deno/sdk, their types from schemas/api.v1.json, and the npm package's JavaScript in
 # sdk/typescript/dist. docs/guides/sdk.md
-sdk: sdk-tools ## types and JavaScript of the SDKs
+sdk: sdk-packages ## types and JavaScript of the SDKs
 	@$(DENO) run -A --quiet scripts/sdk_types.ts
 	@$(MAKE) -s sdk-tools
 
-sdk-tools: setup ## generator, compiler and runtimes of the SDKs, 300 MB
+sdk-packages: setup ## npm packages that make the SDKs, 300 MB
 	@mkdir -p .deno/sdk && cmp -s scripts/sdk/package-lock.json .deno/sdk/package-lock.json || \
 	  { cp scripts/sdk/*.json .deno/sdk/ && npm ci --prefix .deno/sdk --no-audit --no-fund --loglevel=error; }
+
+sdk-tools: sdk-packages ## JavaScript of the SDK, and what its tests run in
 	@node .deno/sdk/node_modules/typescript/bin/tsc -p sdk/typescript
 
 # Both SDKs against a real service, in Node, Deno, Bun and Python.
