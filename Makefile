@@ -112,8 +112,9 @@ test-many: setup deps image ## 50 creates at once in the queue of one machine; C
 	@scripts/test.sh many
 	@cat .cache/figures/*.json
 
-# sbx under Slurm: munge, a controller and two nodes of Debian on loopback, all without root. Installs the packages; boots no VM.
-test-slurm: setup deps ## sbx under Slurm, two nodes on loopback
+# sbx under Slurm: munge, a controller and two nodes of Debian on loopback, all without root, with VMs in their jobs. Installs the
+# packages.
+test-slurm: setup deps image ## VMs in jobs of Slurm, two nodes on loopback
 	@SLURM=1 scripts/deps.sh
 	@scripts/test.sh slurm
 

@@ -11,6 +11,8 @@ import { fromRoot } from "../helper/repo.ts";
 const LIMIT_MS = 1_800_000;
 /** User of everything where this runs as root: Slurm and sbx need no right. */
 const NOBODY = 65534;
+/** Subordinate ids of that user, as other users have them: the workspace of a VM is shared with them. */
+const SUBORDINATE = "3000000000-3000065535";
 
 /** Unused ports of this machine. */
 function freePorts(count: number): number[] {
@@ -82,7 +84,10 @@ export class Cluster implements AsyncDisposable {
         "",
       ].join("\n"),
     );
-    if (Deno.uid() === 0) await runChild("chown", { args: ["-R", `${NOBODY}:${NOBODY}`, dir] });
+    if (Deno.uid() === 0) {
+      await runChild("chown", { args: ["-R", `${NOBODY}:${NOBODY}`, dir] });
+      await subordinate("add");
+    }
     const path = (name: string) => join(dir, name);
     this.#spawn("munged", [
       "--foreground",
@@ -108,7 +113,6 @@ export class Cluster implements AsyncDisposable {
         "--regid",
         `${NOBODY}`,
         "--clear-groups",
-        "--no-new-privs",
         "--",
       ]]
       : ["env", []];
@@ -149,6 +153,15 @@ export class Cluster implements AsyncDisposable {
     return { code, stdout: text(stdout), stderr: text(stderr) };
   }
 
+  /** Puts files where the cluster's user owns them. @returns the folder */
+  async place(name: string, files: string[] = []): Promise<string> {
+    const path = join(this.dir, name);
+    await Deno.mkdir(path, { recursive: true });
+    for (const file of files) await runChild("cp", { args: ["--reflink=auto", file, path] });
+    if (Deno.uid() === 0) await runChild("chown", { args: ["-R", `${NOBODY}:${NOBODY}`, path] });
+    return path;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const child of this.#children.reverse()) {
       try {
@@ -158,6 +171,13 @@ export class Cluster implements AsyncDisposable {
       }
       await child.status;
     }
+    if (Deno.uid() === 0) await subordinate("del");
     await Deno.remove(this.dir, { recursive: true });
   }
+}
+
+async function subordinate(change: "add" | "del"): Promise<void> {
+  const args = ["uids", "gids"].flatMap((kind) => [`--${change}-sub${kind}`, SUBORDINATE]);
+  const { code, stderr } = await runChild("usermod", { args: [...args, "nobody"] });
+  if (code !== 0) throw new Error(`usermod: ${new TextDecoder().decode(stderr)}`);
 }
