@@ -30,7 +30,9 @@ export async function readStamp(root: string, version?: string): Promise<Stamp> 
 
 async function commit(git: (...args: string[]) => Promise<string | undefined>): Promise<string> {
   const hash = await git("rev-parse", "--short=12", "HEAD");
-  if (hash === undefined) throw new Error("build: this is no checkout of git; set BUILD_HASH to its commit");
+  if (hash === undefined) {
+    throw new Error("build: this is not a checkout of git; set BUILD_HASH to its commit");
+  }
   return await git("status", "--porcelain") === "" ? hash : `${hash}-dirty`;
 }
 

@@ -136,7 +136,7 @@ async function requireMachine(program: string): Promise<void> {
   await file.read(head);
   const machine = new DataView(head.buffer).getUint16(18, true);
   if (new TextDecoder().decode(head.subarray(1, 4)) === "ELF" && machine === ARCHES[arch].machine) return;
-  throw new Error(`deb: ${program} is no program of ${arch}`);
+  throw new Error(`deb: ${program} is not a program of ${arch}`);
 }
 
 async function runtimeOf(program: string): Promise<string> {

@@ -12,7 +12,7 @@ export async function sha256File(path: string): Promise<string> {
 export async function vsockComponents(path: string): Promise<[Component, ...Component[]]> {
   const field = async (name: string) => {
     const { success, stdout } = await new Deno.Command("dpkg-deb", { args: ["-f", path, name] }).output();
-    if (!success) throw new Error(`sbom: ${path} is no Debian package`);
+    if (!success) throw new Error(`sbom: ${path} is not a Debian package`);
     return new TextDecoder().decode(stdout).trim();
   };
   const [version, arch, linked] = [

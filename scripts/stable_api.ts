@@ -16,7 +16,7 @@ export function stableDocument(document: Node): Node {
   for (const route of STABLE_ROUTES) {
     const [method, path] = route.split(" ");
     const operation = document.paths[path]?.[method.toLowerCase()];
-    if (!operation) throw new Error(`lib/client/api/stable.ts names ${route}, which is no route`);
+    if (!operation) throw new Error(`lib/client/api/stable.ts names ${route}, which is not a route`);
     (paths[path] ??= {})[method.toLowerCase()] = operation;
   }
   const schemas: Node = {};

@@ -62,7 +62,7 @@ async function requireNoLink(own: string, root: string, path: string): Promise<v
     const info = await ifFound(Deno.lstat(join(root, ...parts.slice(0, count))));
     if (!info) return;
     if (info.isSymlink) throw refused(`${path} leads through a link`);
-    if (count < parts.length ? !info.isDirectory : !info.isFile) throw refused(`${path} is no file`);
+    if (count < parts.length ? !info.isDirectory : !info.isFile) throw refused(`${path} is not a file`);
   }
 }
 

@@ -173,7 +173,7 @@ export function checkNamed(
 ): void {
   if (isProvider(id) || Object.hasOwn(custom, id) || id.startsWith(CORP_PREFIX)) return;
   const near = didYouMean(id, [...PROVIDERS, ...Object.keys(custom)]);
-  const message = `is no provider${near ? `; ${near}` : ""} (sbx credentials providers lists them)`;
+  const message = `is not a provider${near ? `; ${near}` : ""} (sbx credentials providers lists them)`;
   context.addIssue({ code: "custom", path, message });
 }
 

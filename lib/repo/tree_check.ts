@@ -117,7 +117,7 @@ export class TreeCheck {
     const entries = this.#trees.get(id);
     if (entries) return entries;
     const { type, bytes } = await this.#reader.read(id, TREE_MAX);
-    if (type !== "tree") throw refused(`the object ${id} is no folder`);
+    if (type !== "tree") throw refused(`the object ${id} is not a folder`);
     return parseTree(bytes, this.#idBytes);
   }
 }
@@ -174,7 +174,7 @@ export async function checkModules(
   for (const line of new Set(listing.split("\n"))) {
     const [id, type] = line.split(" ");
     if (type === "missing" || line === "" || line.endsWith(" missing") || own.has(id)) continue;
-    if (type !== "blob") throw refused(`"${MODULES}" is no file`);
+    if (type !== "blob") throw refused(`"${MODULES}" is not a file`);
     await reader.read(id, MODULES_MAX);
     await checkBlob(store, id);
   }

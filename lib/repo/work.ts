@@ -323,7 +323,9 @@ async function receive(
 }
 
 async function newCommits(store: Store, tip: string, known: string[]): Promise<{ tree: string }[]> {
-  if (!await store.git.succeeds(["cat-file", "-e", `${tip}^{commit}`])) throw refused("its ref is no commit");
+  if (!await store.git.succeeds(["cat-file", "-e", `${tip}^{commit}`])) {
+    throw refused("its ref is not a commit");
+  }
   const args = ["log", "--format=%T", tip, ...known.map((id) => `^${id}`)];
   const lines = (await store.git.text(args)).split("\n").filter((line) => line !== "");
   if (lines.length > COMMITS_MAX) throw tooLarge(`more than ${COMMITS_MAX} commits`);

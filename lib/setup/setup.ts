@@ -184,7 +184,7 @@ export class Setup {
     if (text === undefined) {
       // A secret within other bytes cannot be taken out of them.
       if (replaceSecrets(latin1.decode(bytes), refOf).secrets.length > 0) {
-        this.leftOut.push({ path, reason: "has a secret among bytes that are no text" });
+        this.leftOut.push({ path, reason: "has a secret among bytes that are not text" });
         return undefined;
       }
     }
@@ -225,7 +225,7 @@ export class Setup {
     const declared = this.#declared.settings[path];
     let all: Table;
     try {
-      if (text === undefined) throw new SyntaxError("is no text");
+      if (text === undefined) throw new SyntaxError("is not text");
       all = await parseSettings(declared.format, text);
     } catch {
       this.leftOut.push({ path, reason: `cannot be read as ${declared.format}` });

@@ -236,7 +236,7 @@ class Reader {
     const target = folder === "" && within === posix.basename(place)
       ? path
       : posix.join(folder === "" ? posix.dirname(path) : folder, within);
-    if (!this.#isPart(target)) return this.#leave(path, `a link to ${target}, which is no part of a setup`);
+    if (!this.#isPart(target)) return this.#leave(path, `a link to ${target}, which is not part of a setup`);
     const never = this.#neverReason(target);
     if (never !== undefined) return this.#leave(path, `a link to ${target}: ${never}`);
     if (uid !== Deno.uid()) return this.#leave(path, "belongs to another user");

@@ -16,7 +16,7 @@ const RESERVED = /__proto__|\\u005f|\\x5f/i;
 export async function parseSettings(format: Format, text: string): Promise<Table> {
   if (RESERVED.test(text)) throw new SyntaxError('has a key "__proto__"');
   const value = await parse(format, text.replace(/^\ufeff/, ""));
-  if (!isTable(value)) throw new SyntaxError("is no table");
+  if (!isTable(value)) throw new SyntaxError("is not a table");
   requireSmall(value, { left: VALUES_MAX }, NESTING_MAX);
   return value;
 }

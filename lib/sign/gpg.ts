@@ -47,7 +47,7 @@ export async function findGpgKey(id: string, home?: string, waitMs = SHOW_MS): P
 
 async function readGpgKey(id: string, options: Pick<RunOptions, "home" | "signal">): Promise<GpgKey> {
   if (!/^[\w@.+-]{1,128}$/.test(id) || id.startsWith("-")) {
-    throw keyError("that is no id of a key", "gpg --list-secret-keys shows them");
+    throw keyError("that is not an id of a key", "gpg --list-secret-keys shows them");
   }
   const listed = await run(["--with-colons", "--list-secret-keys", "--", id], {
     ...options,

@@ -72,7 +72,7 @@ function commitOf(fields: Fields, message: string): GitObject {
 function tagOf(fields: Fields, message: string): GitObject {
   const object = fields.object("object");
   const type = fields.take("type");
-  if (!/^(?:commit|tree|blob|tag)$/.test(type)) throw invalid("its type is no type of git");
+  if (!/^(?:commit|tree|blob|tag)$/.test(type)) throw invalid("its type is not one of git");
   const tag = shorten(fields.take("tag"), IDENT_MAX);
   const tagger = fields.ident("tagger");
   fields.requireEnd();
@@ -121,7 +121,7 @@ class Fields {
 
   ident(name: string): Ident {
     const found = IDENT.exec(this.take(name));
-    if (!found) throw invalid(`"${name}" is no name with an email address and a time`);
+    if (!found) throw invalid(`"${name}" is not a name with an email address and a time`);
     return { name: shorten(found[1], IDENT_MAX), email: shorten(found[2], IDENT_MAX) };
   }
 
@@ -162,7 +162,7 @@ function shorten(text: string, max: number): string {
 }
 
 function invalid(problem: string): SbxError {
-  return new SbxError("sign.invalid", `this is no commit or tag that can be signed: ${problem}`, {
+  return new SbxError("sign.invalid", `this is not a commit or tag that can be signed: ${problem}`, {
     hint: "the key signs git commits and tags only; sign with git commit -S or git tag -s",
   });
 }

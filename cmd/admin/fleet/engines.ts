@@ -29,7 +29,7 @@ export const fleetEngines: Command = {
     if (registry !== undefined && !/^https?:$/.test(URL.parse(registry)?.protocol ?? "")) {
       throw usageError(
         { program: PROGRAM, command: fleetEngines },
-        `"${registry}" is no address of a registry`,
+        `"${registry}" is not an address of a registry`,
       );
     }
     await useNetworkOf(home());

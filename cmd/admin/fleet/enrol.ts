@@ -132,7 +132,7 @@ async function homesOf(args: Arguments): Promise<HomeOfUser[]> {
   return await Promise.all(named.map(async (given) => {
     const dir = resolve(given);
     const { uid, gid } = await Deno.stat(dir).catch((cause) => {
-      throw new SbxError("home.not_found", `${dir} is no home`, { cause, hint: "check the path" });
+      throw new SbxError("home.not_found", `${dir} is not a home`, { cause, hint: "check the path" });
     });
     const name = users.find((user) => user.uid === uid)?.name ?? (uid === 0 ? "root" : `uid ${uid}`);
     return { dir, user: { name, uid: uid ?? 0, gid: gid ?? 0 } };

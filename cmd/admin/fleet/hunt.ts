@@ -103,7 +103,7 @@ async function openSinks(dir: string, args: Arguments) {
   const endpoint = args.text("sink");
   if (endpoint === undefined) return undefined;
   if (!/^https?:$/.test(URL.parse(endpoint)?.protocol ?? "")) {
-    throw usageError({ program: PROGRAM, command: fleetHunt }, "--sink is no http or https address");
+    throw usageError({ program: PROGRAM, command: fleetHunt }, "--sink is not an http or https address");
   }
   const [{ FindingSinks }, { useNetworkOf }, { sinkAuthorization }] = await Promise.all([
     import("../../../lib/ledger/sink/mod.ts"),

@@ -12,7 +12,7 @@ function buildTime(): Date {
   if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000);
   throw new SbxError(
     "package.time_invalid",
-    `SOURCE_DATE_EPOCH is "${text}", which is no number of seconds`,
+    `SOURCE_DATE_EPOCH is "${text}", which is not a number of seconds`,
     {
       hint: "set it to seconds since 1970, or unset it",
     },

@@ -29,7 +29,7 @@ export const packageRepository: Command = {
     const usage = (problem: string) => usageError({ program: PROGRAM, command: packageRepository }, problem);
     if (key === undefined) throw usage("missing option --key");
     for (const word of [suite, origin]) {
-      if (!/^[a-z0-9][a-z0-9.-]*$/.test(word)) throw usage(`"${word}" is no name of a suite or origin`);
+      if (!/^[a-z0-9][a-z0-9.-]*$/.test(word)) throw usage(`"${word}" is not a name of a suite or origin`);
     }
     const validDays = args.number("valid-days", { min: 1, max: VALID_DAYS_MAX }) ?? VALID_DAYS;
     const written = await writeRepository({ debs, out, key, suite, origin, validDays });

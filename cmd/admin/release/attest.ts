@@ -38,7 +38,7 @@ export const releaseAttest: Command = {
       throw usage(`--commit is a full hash, not "${commit}"`);
     }
     for (const uri of [source, builder]) {
-      if (!URL.canParse(uri)) throw usage(`"${uri}" is no URI`);
+      if (!URL.canParse(uri)) throw usage(`"${uri}" is not a URI`);
     }
     const materials = await Promise.all(args.list("material").map((path) => subjectOf(path)));
     const publisher = await publisherKeys(args);

@@ -80,7 +80,7 @@ export class Guest {
   async variables(values: Record<string, string>, user: string): Promise<string> {
     const lines = Object.entries(values).map(([name, value]) => {
       if (!/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) {
-        throw new ConnectError(`"${name}" is no name of a variable`, Code.InvalidArgument);
+        throw new ConnectError(`"${name}" is not a name of a variable`, Code.InvalidArgument);
       }
       return `export ${name}='${value.replaceAll("'", `'\\''`)}'\n`;
     });

@@ -190,7 +190,7 @@ export async function agentAndFolder(
   const isFolder = first === undefined || /^[.~]|\//.test(first);
   if (!isFolder) return { id: first, dir: second ?? "." };
   if (second !== undefined) {
-    throw usageError(command, `"${first}" is no agent`, "sbx agent list shows the agents");
+    throw usageError(command, `"${first}" is not an agent`, "sbx agent list shows the agents");
   }
   const dir = first ?? ".";
   const { readProject } = await import("../../../lib/config/project/mod.ts");

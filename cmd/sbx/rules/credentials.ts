@@ -176,7 +176,7 @@ export const command: CommandGroup = {
 };
 
 const KEY_HINT =
-  "a key is no argument, which other programs and the shell's history could read; sbx prompts for it";
+  "a key is not an argument, which other programs and the shell's history could read; sbx prompts for it";
 
 async function list(args: Arguments): Promise<number> {
   const answer = await fetchCredentials(await connect());

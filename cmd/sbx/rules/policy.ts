@@ -93,7 +93,7 @@ export const command: CommandGroup = {
       summary: "run given/when/then tests of rules without a VM",
       notes: [
         "With --profile the tests run under its rules and corp's, as a VM that starts now would have them.",
-        "A line that is no test fails by itself. The exit code is 1 if a test fails.",
+        "A line that is not a test fails by itself. The exit code is 1 if a test fails.",
       ],
       options: [
         PROFILE_OPTION,

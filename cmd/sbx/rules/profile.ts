@@ -64,7 +64,7 @@ async function list(args: Arguments): Promise<number> {
 function formatMinimum(version: string): string {
   return isSemVer(version)
     ? `needs sbx ${version}`
-    : `its min_sbx_version is no version: ${JSON.stringify(version)}`;
+    : `its min_sbx_version is not a version: ${JSON.stringify(version)}`;
 }
 
 async function info(id: string, args: Arguments): Promise<number> {

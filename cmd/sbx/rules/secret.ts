@@ -42,7 +42,7 @@ export async function readAwsKeys(): Promise<string> {
   const { joinAwsKeys } = await import("../../../lib/credential/mod.ts");
   const text = keys && joinAwsKeys(keys);
   if (text !== undefined) return text;
-  throw new SbxError("credential.invalid", "that is no access key id with its secret access key", {
+  throw new SbxError("credential.invalid", "that is not an access key id with its secret access key", {
     hint: "redirect two or three lines: the id, the secret, the session token if there is one",
   });
 }

@@ -97,5 +97,5 @@ async function readKey(path: string): Promise<string> {
   } catch (cause) {
     throw new SbxError("credential.invalid", `cannot read the key ${path}`, { cause, hint: "name its file" });
   }
-  throw new SbxError("credential.invalid", `${path} is no file of a key`, { hint: "name its file" });
+  throw new SbxError("credential.invalid", `${path} is not a file of a key`, { hint: "name its file" });
 }

@@ -96,7 +96,7 @@ function hostKeyIn(text: string): string {
     if (parsePublicKey(line)) return line;
   }
   throw invalid(
-    "that is no host key that sbx uses",
+    "that is not a host key that sbx uses",
     'give it as the server\'s .pub file has it: "ssh-ed25519 AAAA…"',
   );
 }

@@ -112,9 +112,13 @@ async function makeImage(
   const { parseReference } = await import("../../../lib/release/environment/mod.ts");
   const reference = parseReference(image!);
   if (reference.kind !== "registry") {
-    throw new SbxError("devcontainer.invalid", `${path} names ${image}, which is no image of a registry`, {
-      hint: "boot it by name, if it is the right one: --image",
-    });
+    throw new SbxError(
+      "devcontainer.invalid",
+      `${path} names ${image}, which is not an image of a registry`,
+      {
+        hint: "boot it by name, if it is the right one: --image",
+      },
+    );
   }
   if (features) {
     return configured(

@@ -22,7 +22,7 @@ export function routePorts(app: Hono, supervisor: Supervisor): void {
     const vm = supervisor.find(params.id);
     const guest_port = Number(params.port);
     if (!/^\d{1,5}$/.test(params.port) || guest_port < 1 || guest_port > 65_535) {
-      throw new SbxError("port.not_found", `${JSON.stringify(params.port)} is no port`);
+      throw new SbxError("port.not_found", `${JSON.stringify(params.port)} is not a port`);
     }
     return (await vm.process.call({ t: "PortClose", guest_port, ...userOf(context) })).port;
   });

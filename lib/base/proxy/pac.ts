@@ -67,7 +67,7 @@ export class PacFile {
     if (!url || !/^(https?|file):$/.test(url.protocol) || url.username || url.password) {
       // Without the text: it may hold a password.
       throw invalid(
-        "the address after pac+ is no PAC file's",
+        "the address after pac+ is not a PAC file's",
         "write pac+https://HOST/proxy.pac, or pac+file:///PATH",
       );
     }
@@ -305,7 +305,7 @@ parentPort.on("message", ({ url, host, addresses }) => {
       context,
     );
   } catch {
-    out = "Pit is no program that this machine can run";
+    out = "Pit is not a program that this machine can run";
   }
   if (typeof out !== "string") out = "P";
   const kind = { A: "answer", W: "wanted", P: "problem" }[out[0]];

@@ -157,7 +157,7 @@ async function loginBy(path: string): Promise<ProxyLogin> {
   const hint = "name a program that only you or root can change: network.upstream_proxy_auth_program";
   if (!isAbsolute(path)) throw invalid(`"${path}" is not an absolute path`, hint);
   const info = await Deno.stat(path).catch(() => null);
-  if (!info?.isFile || ((info.mode ?? 0) & 0o111) === 0) throw invalid(`${path} is no program`, hint);
+  if (!info?.isFile || ((info.mode ?? 0) & 0o111) === 0) throw invalid(`${path} is not a program`, hint);
   const refused = accessProblem(path, info, { keep: "unchanged", root: "owns" });
   if (refused) throw invalid(`${path} ${refused.problem}`, refused.hint);
   return async ({ hostname }) => {

@@ -151,7 +151,7 @@ async function ask(
  */
 function requireOwn(socket: string): void {
   const { uid, isSocket } = Deno.statSync(socket);
-  if (isSocket === false) throw agentError(socket, "is no socket");
+  if (isSocket === false) throw agentError(socket, "is not a socket");
   if (uid !== null && uid !== Deno.uid()) throw agentError(socket, "belongs to another user");
 }
 

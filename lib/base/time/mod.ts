@@ -16,7 +16,8 @@ export function parseTimeFactor(text: string | undefined): { factor: number; pro
   if (!text) return { factor: FACTOR_MIN };
   const factor = /^\d+(\.\d+)?$/.test(text) ? Number(text) : NaN;
   if (factor >= FACTOR_MIN && factor <= FACTOR_MAX) return { factor };
-  const problem = `${TIME_FACTOR_VARIABLE}=${JSON.stringify(text.slice(0, 40))} is no factor: 1 applies; ` +
+  const problem =
+    `${TIME_FACTOR_VARIABLE}=${JSON.stringify(text.slice(0, 40))} is not a factor: 1 applies; ` +
     `set it to a number from ${FACTOR_MIN} to ${FACTOR_MAX}`;
   return { factor: FACTOR_MIN, problem };
 }

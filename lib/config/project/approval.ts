@@ -70,7 +70,10 @@ async function read(path: string): Promise<Approved | undefined> {
   try {
     return Approved.parse(JSON.parse(text));
   } catch (cause) {
-    throw new SbxError("project.invalid", `${path} is no approval`, { cause, hint: `remove it: rm ${path}` });
+    throw new SbxError("project.invalid", `${path} is not an approval`, {
+      cause,
+      hint: `remove it: rm ${path}`,
+    });
   }
 }
 

@@ -119,7 +119,7 @@ async function readOnce(path: string): Promise<Uint8Array | undefined> {
     throw refuse(code === "ELOOP" ? "it is a link, and no link is followed" : "it cannot be read", cause);
   }
   try {
-    if (!(await file.stat()).isFile()) throw refuse("it is no file");
+    if (!(await file.stat()).isFile()) throw refuse("it is not a file");
     const buffer = Buffer.alloc(FILE_MAX + 1);
     let length = 0;
     for (;;) {

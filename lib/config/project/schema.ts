@@ -15,7 +15,7 @@ const VARIABLES_MAX = 64, VALUE_MAX = 1024;
 const RULES_MAX = 64;
 
 const Variables = z.record(
-  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is no name of a variable")
+  z.string().regex(/^[A-Za-z_][A-Za-z0-9_]{0,127}$/, "is not a name of a variable")
     .refine(
       (name) => !isReservedVariable(name),
       "is reserved: it changes what programs load or where they connect",

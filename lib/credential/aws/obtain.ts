@@ -235,7 +235,9 @@ async function keysOfRole(
 async function keysOfProcess(name: string, line: string): Promise<LibraryKeys> {
   const argv = wordsOf(line);
   const what = `the credential_process of the profile "${name}"`;
-  if (!argv || argv.length === 0) throw failure(`${what} is no command`, "quote its words as a shell does");
+  if (!argv || argv.length === 0) {
+    throw failure(`${what} is not a command`, "quote its words as a shell does");
+  }
   const text = await runProgram(argv, what);
   const found = readProcessKeys(text);
   const keys = found && awsKeysOf(found.secret);

@@ -52,7 +52,7 @@ export function readGoogleFile(
     scopes: scopes.length > 0 ? scopes : [GOOGLE_SCOPE],
   };
   if (named !== undefined && !PROJECT.test(named)) {
-    throw invalidKey("that is no id of a project", "name it: --project ID");
+    throw invalidKey("that is not an id of a project", "name it: --project ID");
   }
   switch (file.type) {
     case "service_account": {

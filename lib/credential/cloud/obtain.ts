@@ -172,7 +172,7 @@ async function signed(
     const signature = await crypto.subtle.sign(algorithm, signer, new TextEncoder().encode(text));
     return `${text}.${base64url(new Uint8Array(signature))}`;
   } catch {
-    throw fail("the key of the cloud is no RSA key in PKCS #8");
+    throw fail("the key of the cloud is not an RSA key in PKCS #8");
   }
 }
 

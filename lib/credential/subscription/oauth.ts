@@ -221,10 +221,10 @@ class PastedCode {
   /** Takes `code`, `code#state`, or the address of the page. */
   take(text: string): void {
     const word = text.trim();
-    if (word.length > PASTED_MAX) throw loginFailed("that is no code: it is too long");
+    if (word.length > PASTED_MAX) throw loginFailed("that is not a code: it is too long");
     const query = URL.parse(word)?.searchParams;
     const [code, state] = query ? [query.get("code") ?? "", query.get("state") ?? ""] : word.split("#");
-    if (!/^[\x21-\x7e]{4,}$/.test(code)) throw loginFailed("that is no code", undefined, HINT_CODE);
+    if (!/^[\x21-\x7e]{4,}$/.test(code)) throw loginFailed("that is not a code", undefined, HINT_CODE);
     // Google shows the code alone; the verifier of PKCE binds that to this login.
     if (state !== undefined && state !== this.#state) {
       throw loginFailed("that code belongs to another login", undefined, HINT_CODE);

@@ -52,7 +52,7 @@ class Parser {
     if (this.#words.includes("|")) {
       throw new ConditionError(
         "condition-aggregation",
-        "aggregations (|) are no part of Sigma 2; write a correlation",
+        "aggregations (|) are not part of Sigma 2; write a correlation",
       );
     }
     const expr = this.#or(0);

@@ -34,7 +34,7 @@ export function readDetection(
   const errors = notes.errors.length;
   const timeframe = entryOf(map, "timeframe");
   if (timeframe) {
-    notes.reject("timeframe", timeframe.line, "timeframe is no part of Sigma 2; write a correlation");
+    notes.reject("timeframe", timeframe.line, "timeframe is not part of Sigma 2; write a correlation");
   }
   const entries = map.entries.filter(({ key }) => !["condition", "timeframe", ...ignored].includes(key));
   if (entries.length > SELECTIONS_MAX) {
@@ -80,7 +80,7 @@ function conditionOf(
   const parts = nodes.map((node) => {
     const text = scalarOf(node);
     if (typeof text === "string") return readCondition(text, node.line, byName, notes);
-    notes.reject("condition", node.line, `condition ${quote(String(text))} is no text`);
+    notes.reject("condition", node.line, `condition ${quote(String(text))} is not text`);
   });
   if (parts.length === 0) notes.reject("condition", entry.line, "condition is an empty list");
   return parts.length > 0 && parts.every((part) => part !== undefined) ? anyOf(parts) : undefined;

@@ -81,7 +81,7 @@ function readDocument(path: string, node: TreeNode): RuleDocument {
     notes.reject(
       "collection",
       entryOf(node, "action")!.line,
-      "rule collections (action) are no part of Sigma 2",
+      "rule collections (action) are not part of Sigma 2",
     );
   }
   const taxonomy = entryOf(node, "taxonomy");
@@ -118,7 +118,7 @@ function idOf(root: MapNode, notes: RuleNotes): string | undefined {
   if (!entry) return undefined;
   const id = scalar(entry.value);
   if (typeof id === "string" && UUID.test(id)) return id.toLowerCase();
-  notes.warn("id", entry.line, "id is no UUID, so that findings do not have it");
+  notes.warn("id", entry.line, "id is not a UUID, so that findings do not have it");
 }
 
 function confidenceOf(root: MapNode, notes: RuleNotes): Confidence {

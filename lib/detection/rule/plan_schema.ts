@@ -33,7 +33,9 @@ import { isSource } from "./run/source.ts";
 /** Most sources of a field. */
 const SOURCES_MAX = 16;
 
-const Sources = z.array(z.string().min(1).max(SOURCE_MAX).refine(isSource, "is no source")).max(SOURCES_MAX);
+const Sources = z.array(z.string().min(1).max(SOURCE_MAX).refine(isSource, "is not a source")).max(
+  SOURCES_MAX,
+);
 const At = z.enum(["is", "has", "begins", "ends"]);
 const Cased = z.literal(true).optional();
 

@@ -15,7 +15,7 @@ export function readSelection(name: string, node: TreeNode, context: ValueContex
   if (node.items.every(({ kind }) => kind === "scalar")) return readKeywords(node, context);
   const parts = node.items.map((item) => {
     if (item.kind !== "list") return readSelection(name, item, context);
-    context.notes.reject("selection", item.line, `${quote(name)}: a list within a list is no selection`);
+    context.notes.reject("selection", item.line, `${quote(name)}: a list within a list is not a selection`);
   });
   return parts.every((part) => part !== undefined) ? anyOf(parts) : undefined;
 }

@@ -108,7 +108,7 @@ export async function readClientSecret(path: string): Promise<string> {
   if (!info.isFile || info.size > SECRET_MAX || (info.mode ?? 0) & 0o077) {
     throw new SbxError(
       "fleet.reader.invalid",
-      `others can read the client's secret ${path}, or it is no secret`,
+      `others can read the client's secret ${path}, or it is not a secret`,
       {
         hint: `chmod 600 ${path}`,
       },

@@ -242,7 +242,7 @@ export function parseEvent(
   outcomeText: string | null,
 ): { event: Event; outcome?: StoredOutcome } {
   const event = JSON.parse(eventText) as Event;
-  if (!event?.common) throw new SyntaxError("the JSON is no event");
+  if (!event?.common) throw new SyntaxError("the JSON is not an event");
   if (outcomeText === null) return { event };
   const outcome = JSON.parse(outcomeText) as StoredOutcome;
   const family = familyOf(event.common.event_type);

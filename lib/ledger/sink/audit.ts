@@ -89,7 +89,7 @@ async function openOwn(path: string): Promise<FileHandle> {
     });
   try {
     const status = await file.stat();
-    if (!status.isFile()) throw new DeliveryError(`${path} is no file`);
+    if (!status.isFile()) throw new DeliveryError(`${path} is not a file`);
     if (status.uid !== Deno.uid() || status.nlink > 1 || (status.mode & OTHERS_WRITE) !== 0) {
       throw new DeliveryError(`${path} is another user's, or others may write it`);
     }

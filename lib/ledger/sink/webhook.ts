@@ -60,7 +60,7 @@ async function readAddress(file: string): Promise<URL> {
     const info = await Deno.stat(file);
     const refused = accessProblem(file, info, { keep: "secret", root: "owns" });
     if (refused) throw new DeliveryError(`${file} ${refused.problem}: ${refused.hint}`);
-    if (info.size > ADDRESS_MAX) throw new DeliveryError(`${file} is no file with one URL`);
+    if (info.size > ADDRESS_MAX) throw new DeliveryError(`${file} is not a file with one URL`);
     text = (await Deno.readTextFile(file)).trim();
   } catch (error) {
     throw error instanceof DeliveryError ? error : new DeliveryError(`${file} cannot be read`);

@@ -96,7 +96,7 @@ function readS3(
     ? [decode(segments[0]), segments.slice(1).join("/")]
     : [hosted, segments.join("/")];
   const key = decode(rest);
-  if (bucket === undefined || key === undefined) return { fault: "its path has an escape that is no UTF-8" };
+  if (bucket === undefined || key === undefined) return { fault: "its path has an escape that is not UTF-8" };
   // Servers that undo escapes first, or join slashes, find another bucket there.
   if (bucket.includes("/") || bucket === "" && key !== "") return { fault: "its path names no plain bucket" };
   const place = { ...(bucket !== "" && { bucket }), ...(key !== "" && { key }) };
@@ -109,10 +109,10 @@ function readS3(
   const sources = headers.filter(([header]) => header === COPY_SOURCE).map(([, value]) => value.trim());
   for (const pair of query === "" ? [] : query.split("&")) {
     const name = decode(pair.split("=")[0].replaceAll("+", " "));
-    if (name === undefined) return { ...place, fault: "its query has an escape that is no UTF-8" };
+    if (name === undefined) return { ...place, fault: "its query has an escape that is not UTF-8" };
     if (name.toLowerCase() === COPY_SOURCE) {
       const value = decode(pair.slice(pair.indexOf("=") + 1));
-      if (value === undefined) return { ...place, fault: "its query has an escape that is no UTF-8" };
+      if (value === undefined) return { ...place, fault: "its query has an escape that is not UTF-8" };
       sources.push(value);
     }
     if (selecting.has(name)) found.add(name);

@@ -150,7 +150,7 @@ export class PostgresConnection {
     for (const text of parameters.values()) this.#access.requireNoRef(text, "startup");
     const replication = parameters.get("replication");
     if (replication !== undefined && !/^(?:0|off|false|no)$/i.test(replication)) {
-      throw new ConnectionEnd("42501", "replication is no statement that policy could decide on");
+      throw new ConnectionEnd("42501", "replication is not a statement that policy could decide on");
     }
     const encoding = parameters.get("client_encoding");
     if (encoding !== undefined && !isPlainEncoding(encoding.replace(/^'|'$/g, ""))) {

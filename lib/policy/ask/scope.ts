@@ -323,7 +323,7 @@ export function coveredBy(
 
 /** The error for an answer that is for a host, path or method where the event has none. */
 export function noReach(of: AskReach, what = "the event"): SbxError {
-  const message = of === "host" ? `${what} is of no host` : `${what} is no request with a ${of}`;
+  const message = of === "host" ? `${what} is of no host` : `${what} is not a request with a ${of}`;
   return new SbxError("ask.invalid", message, { hint: `leave out --${of}` });
 }
 

@@ -41,12 +41,12 @@ export function contactOf(event: Event): { field: ContactField; host: string } |
 export function parseContacts(text: string): ContactTable {
   const value: unknown = JSON.parse(text);
   if (!isObject(value) || value.schema !== SCHEMA || !isObject(value.hosts)) {
-    throw new Error("it is no list of contacts");
+    throw new Error("it is not a list of contacts");
   }
   const table = emptyContacts();
   for (const field of CONTACT_FIELDS) {
     const hosts = value.hosts[field] ?? {};
-    if (!isObject(hosts)) throw new Error("it is no list of contacts");
+    if (!isObject(hosts)) throw new Error("it is not a list of contacts");
     for (const [host, at] of Object.entries(hosts)) if (typeof at === "number") table[field].set(host, at);
   }
   return table;

@@ -102,7 +102,7 @@ function nameOf(dir: string): string {
 export function tagReference(dir: string, tag?: string): Reference {
   const name = tag ?? (nameOf(dir) || "image");
   if (name.includes("@")) {
-    throw new SbxError("environment.reference.invalid", `"${name}" is no name for a new image`, {
+    throw new SbxError("environment.reference.invalid", `"${name}" is not a name for a new image`, {
       hint: "write NAME or NAME:TAG: its digest comes from its content",
     });
   }

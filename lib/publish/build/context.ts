@@ -139,7 +139,7 @@ async function readText(root: string, path: string): Promise<string | undefined>
   using file = isInside ? await opened(realRoot, relative(realRoot, real)) : undefined;
   const { isFile, size } = await Deno.stat(file?.path ?? path);
   if (!isFile || size > TEXT_MAX) {
-    throw new SbxError("build.context_invalid", `${path} is no file of at most ${TEXT_MAX} bytes`, {
+    throw new SbxError("build.context_invalid", `${path} is not a file of at most ${TEXT_MAX} bytes`, {
       hint: "it is a short text: check that this is the file that you mean",
     });
   }

@@ -182,7 +182,7 @@ async function readFile(path: string): Promise<z.output<typeof File> & Record<st
     const issue = cause instanceof z.ZodError ? cause.issues[0] : undefined;
     throw invalid(
       path,
-      issue ? `${issue.path.join(".")}: ${issue.message}` : "it is no JSON with comments",
+      issue ? `${issue.path.join(".")}: ${issue.message}` : "it is not JSON with comments",
       cause,
     );
   }

@@ -58,7 +58,7 @@ export function planDevcontainer(
   );
   const remoteEnv = replaced(Object.fromEntries(remote), "remoteEnv", late, leftOut);
   const user = merged.remoteUser ?? merged.containerUser ?? image.user;
-  if (user !== undefined && !USER.test(user)) throw invalid(file, `"${user}" is no name of a user`);
+  if (user !== undefined && !USER.test(user)) throw invalid(file, `"${user}" is not a name of a user`);
   const { cpus, memory, storage } = merged.requirements;
   const settings = {
     user,
@@ -95,7 +95,7 @@ function foldersOf(
   const path = (text: string, field: string) => {
     const value = substitute(text, names);
     if (value === undefined || !value.startsWith("/") || value.split("/").includes("..")) {
-      throw invalid(file, `${field} is no absolute path of a VM: ${text}`);
+      throw invalid(file, `${field} is not an absolute path of a VM: ${text}`);
     }
     return posix.normalize(value).replace(/(?<=.)\/$/, "");
   };

@@ -153,7 +153,7 @@ export class Puller {
     const path = join(dir, "blobs", ...digest.split(":"));
     const { isFile, size } = await Deno.stat(path);
     if (!isFile || size > MANIFEST_MAX) {
-      invalid(reference, `its manifest is no file of at most ${formatBytes(MANIFEST_MAX)}`);
+      invalid(reference, `its manifest is not a file of at most ${formatBytes(MANIFEST_MAX)}`);
     }
     const bytes = await Deno.readFile(path);
     const actual = digestOf(bytes);

@@ -125,7 +125,7 @@ export class Tree {
     const parent = this.#walk(names.slice(0, -1));
     const node = parent?.children.get(names.at(-1) ?? "")?.node;
     if (!node || node.kind === "folder") {
-      refuseLayer(`${shown(path)} is a link to ${shown(link)}, which is no file`);
+      refuseLayer(`${shown(path)} is a link to ${shown(link)}, which is not a file`);
     }
     return node;
   }
@@ -239,7 +239,7 @@ function folder(): Node {
 
 function nodeOf(entry: TarEntry): Node {
   const { kind, size, link } = entry;
-  if (kind === "hardlink" || kind === "device") throw new TypeError(`${kind} is no file of its own`);
+  if (kind === "hardlink" || kind === "device") throw new TypeError(`${kind} is not a file of its own`);
   return { kind, size, link, children: new Map(), ...facts(entry) };
 }
 

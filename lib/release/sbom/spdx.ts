@@ -189,7 +189,7 @@ function linkProblems({ SPDXID, packages, relationships }: Document): string[] {
   const known = new Set<string>(ids);
   const double = ids.filter((id, at) => ids.indexOf(id) !== at).map((id) => `two elements are ${id}`);
   const unknown = relationships.flatMap((each) => [each.spdxElementId, each.relatedSpdxElement])
-    .filter((id) => !known.has(id)).map((id) => `a relationship names ${id}, which is no element`);
+    .filter((id) => !known.has(id)).map((id) => `a relationship names ${id}, which is not an element`);
   const described = relationships.filter(({ relationshipType }) => relationshipType === "DESCRIBES").length;
   const reached = new Set<string>([SPDXID]);
   for (let size = 0; size !== reached.size;) {
@@ -210,7 +210,7 @@ function packageProblems({ packages }: Document, isLicense: (expression: string)
   return packages.flatMap(({ SPDXID, licenseDeclared, checksums = [], downloadLocation, externalRefs }) => [
     ...licenseDeclared === NOASSERTION || isLicense(licenseDeclared)
       ? []
-      : [`${SPDXID}: "${licenseDeclared}" is no SPDX licence`],
+      : [`${SPDXID}: "${licenseDeclared}" is not an SPDX licence`],
     ...checksums.filter(({ algorithm, checksumValue }) =>
       checksumValue.length !== CHECKSUM_LENGTHS[algorithm]
     ).map(({ algorithm }) => `${SPDXID}: its ${algorithm} has the wrong length`),

@@ -136,7 +136,7 @@ const CLOUD_HINTS: Record<CloudTerms["kind"], string> = {
 function requireCloudKey({ id }: Definition, cloud: CloudTerms, secret: string | undefined): void {
   const isHosts = cloud.kind === "aws" && cloud.profile !== undefined;
   if (cloud.kind === id && (isHosts ? secret === undefined : secret?.startsWith("{"))) return;
-  throw new SbxError("credential.invalid", `that is no key of an identity at ${id}`, {
+  throw new SbxError("credential.invalid", `that is not a key of an identity at ${id}`, {
     hint: CLOUD_HINTS[cloud.kind],
   });
 }
@@ -167,7 +167,7 @@ function requireDatabase(
   { tls, md5, user, name }: NonNullable<CredentialAdd["database"]>,
 ): void {
   const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
-  if (!database) throw invalid(`${id} is no database`, "leave out user, database, tls and md5");
+  if (!database) throw invalid(`${id} is not a database`, "leave out user, database, tls and md5");
   if (md5 && id !== "postgres") throw invalid(`${id} has no MD5 passwords`, "leave out md5");
   for (const text of [user, name]) if (text !== undefined) requireNoKey("label", text);
   const hostname = host.split(":")[0];

@@ -43,12 +43,12 @@ export async function sshTerms({ host, secret, ssh, decoy, origin }: CredentialA
   }
   for (const key of [...host_keys, ...public_key === undefined ? [] : [public_key]]) {
     if (!parsePublicKey(key)) {
-      throw invalid(`"${key.slice(0, 40)}…" is no public key that is used`, "use Ed25519");
+      throw invalid(`"${key.slice(0, 40)}…" is not a public key that is used`, "use Ed25519");
     }
   }
   if (secret !== undefined && !isSshSecret(secret)) {
     throw invalid(
-      "the secret is no private key of Ed25519, ECDSA, or RSA from 2,048 bits",
+      "the secret is not a private key of Ed25519, ECDSA, or RSA from 2,048 bits",
       "give it as PKCS #8 in base64, as sbx credentials add ssh does",
     );
   }

@@ -30,7 +30,7 @@ export async function liveFolder(
   const dir = await Deno.realPath(path).catch((cause) => {
     throw new SbxError("file.not_found", `"${path}" cannot be read`, { cause, hint: "check the path" });
   });
-  if (!path.startsWith("/")) throw new SbxError("file.invalid", `"${path}" is no absolute path`);
+  if (!path.startsWith("/")) throw new SbxError("file.invalid", `"${path}" is not an absolute path`);
   if (!(await Deno.stat(dir)).isDirectory) throw new SbxError("file.invalid", `"${path}" is not a folder`);
   await requireApart(dir, home);
   if (await ignoresCase(dir)) throw refused(dir, "its file system takes .GIT for .git");

@@ -71,8 +71,8 @@ Deno.test("a link in a skill brings no conversation, login or other file of the 
   const { files, left } = await reasons();
   assertEquals(files, [".claude/skills/a/SKILL.md"]);
   assertEquals(left.slice(0, 3), [
-    [".claude/CLAUDE.md", "a link to .claude/.credentials.json, which is no part of a setup"],
-    [".claude/skills/a/notes.md", "a link to .claude/projects/p/1.jsonl, which is no part of a setup"],
+    [".claude/CLAUDE.md", "a link to .claude/.credentials.json, which is not part of a setup"],
+    [".claude/skills/a/notes.md", "a link to .claude/projects/p/1.jsonl, which is not part of a setup"],
     [".claude/skills/a/other.md", "a link that leads out of its folder"],
   ]);
 });

@@ -25,7 +25,7 @@ Deno.test("a limit of time is multiplied by SBX_TIME_FACTOR, a number from 1 to 
       factor: 1,
       problem: `SBX_TIME_FACTOR=${
         JSON.stringify(text)
-      } is no factor: 1 applies; set it to a number from 1 to 100`,
+      } is not a factor: 1 applies; set it to a number from 1 to 100`,
     });
   }
   assertEquals(timeLimit(2000), 2000);

@@ -289,7 +289,7 @@ Deno.test("an agent of OpenSSH lists its keys and signs with the chosen one", ()
       SbxError,
       "cannot be reached",
     );
-    await assertRejects(() => agentKeys(join(dir, "ed")), SbxError, "is no socket");
+    await assertRejects(() => agentKeys(join(dir, "ed")), SbxError, "is not a socket");
   }));
 
 const keysLine = () => `ssh-ed25519 ${SERVER}`;

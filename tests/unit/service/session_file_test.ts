@@ -147,7 +147,7 @@ const WRONG: [string, (contract: Parsed) => void, string][] = [
   ["an MCP server with a secret header", (c) => {
     c.profile.mcp.docs.headers = { authorization: "x" };
   }, "profile.mcp.docs.headers.authorization: "],
-  ["an unknown provider", (c) => c.profile.providers = ["other"], "profile.providers[0]: is no provider"],
+  ["an unknown provider", (c) => c.profile.providers = ["other"], "profile.providers[0]: is not a provider"],
 ];
 for (const [what, change, message] of WRONG) {
   Deno.test(`a contract with ${what} is refused by the path of the field`, () =>

@@ -175,7 +175,7 @@ Deno.test("an address that others may read, or that is not safe, gets nothing, a
       [`https://u:${SECRET}@hooks.example.com/`, 0o600, "must have one https URL"],
       [`file:///${SECRET}`, 0o600, "must have one https URL"],
       [SECRET, 0o600, "must have one https URL"],
-      [SECRET.repeat(1000), 0o600, "is no file with one URL"],
+      [SECRET.repeat(1000), 0o600, "is not a file with one URL"],
     ];
     const address = await Deno.readTextFile(file);
     for (const [text, mode, problem] of bad) {

@@ -226,7 +226,7 @@ Deno.test("what is no commit, another namespace, and 10 MB are not signed and as
     program([join(world.dir, "sbx-sign"), ...args], { input });
   for (
     const [text, namespace, problem] of [
-      ["pay 100 to Bob", "git", "no commit or tag"],
+      ["pay 100 to Bob", "git", "not a commit or tag"],
       [new TextDecoder().decode(commitPayload()), "file", "signs for git alone"],
       [new TextDecoder().decode(commitPayload({ subject: "x".repeat(10_000_000) })), "git", "over the limit"],
       [new TextDecoder().decode(commitPayload({ subject: "x".repeat(200_000) })), "git", "over the limit"],
@@ -238,7 +238,10 @@ Deno.test("what is no commit, another namespace, and 10 MB are not signed and as
     assertStringIncludes(errors, problem);
     await assertRejects(() => Deno.stat(`${file}.sig`));
   }
-  assertStringIncludes((await script(["--status-fd=2", "-bsau", "X"], "hello\n")).errors, "no commit or tag");
+  assertStringIncludes(
+    (await script(["--status-fd=2", "-bsau", "X"], "hello\n")).errors,
+    "not a commit or tag",
+  );
   for (const payload of [undefined, 5, "***", ["x"]]) {
     assertStringIncludes((await world.call(payload)).content[0].text, "must be base64");
   }

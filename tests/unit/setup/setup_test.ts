@@ -308,7 +308,7 @@ Deno.test("a key of a provider becomes a ref where one is stored; other secrets 
   assertEquals(mcpServers.web.headers["X-Api-Key"], "${env:KEY}");
   assertStringIncludes(files["/root/.claude/CLAUDE.md"], "const token = process.env.TOKEN;");
   const left = Object.fromEntries(setup.leftOut.map(({ path, reason }) => [path, reason]));
-  assertEquals(left[".claude/skills/a/font.bin"], "has a secret among bytes that are no text");
+  assertEquals(left[".claude/skills/a/font.bin"], "has a secret among bytes that are not text");
   assertEquals(left[".claude/skills/a/.env"], "looks like a secret");
   assertEquals(left[".claude/skills/a/key.pem"], "looks like a secret");
 });

@@ -45,7 +45,7 @@ export function readStreamHead(fields: readonly Header[], scheme: string): Strea
   if (pseudo.get(":scheme") !== scheme) throw new MessageFault("another :scheme than that of the connection");
   const line = checkRequestLine(isSocket ? "GET" : method, path);
   if (!path.startsWith("/") && !(path === "*" && line.method === "OPTIONS")) {
-    throw new MessageFault("a :path that is no path");
+    throw new MessageFault("a :path that is not a path");
   }
   const regular = fields.slice(pseudo.size);
   const length = readLength(regular);

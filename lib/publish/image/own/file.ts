@@ -41,7 +41,7 @@ export class OwnFiles {
     const source = join(this.#folder ?? "", file);
     const info = this.#folder === undefined ? null : await Deno.stat(source).catch(() => null);
     if (!info?.isFile) {
-      throw new SbxError("image.file.missing", `${source} is not there, or is no file`, {
+      throw new SbxError("image.file.missing", `${source} is not there, or is not a file`, {
         hint: "paths in [packages] are below the folder of profile.toml",
       });
     }

@@ -44,7 +44,7 @@ export function requireLocked(text: string, file: string): string[] {
     const nth = lines.length === text.split("\n").length ? ` (line ${at + 1})` : "";
     throw new SbxError(
       "image.pip.lock",
-      `${file} has "${word.slice(0, 80)}"${nth}, which is no exact version with its SHA-256`,
+      `${file} has "${word.slice(0, 80)}"${nth}, which is not an exact version with its SHA-256`,
       { hint: "pip-compile --generate-hashes, or uv pip compile --generate-hashes, writes such a file" },
     );
   }

@@ -283,7 +283,7 @@ const PROBLEMS: [string, string, string][] = [
   [
     "an unknown provider",
     MINIMAL + '[credentials]\nproviders = ["acme"]\n',
-    `f:6: credentials.providers[0]: is no provider (sbx credentials providers lists them)`,
+    `f:6: credentials.providers[0]: is not a provider (sbx credentials providers lists them)`,
   ],
   [
     "a script in the icon",

@@ -194,7 +194,7 @@ for (
       [{ name: "x", type: "1", link: "../../etc/shadow" }],
       "leads out of the image",
     ],
-    ["a hard link to nothing", [{ name: "x", type: "1", link: "etc/shadow" }], "which is no file"],
+    ["a hard link to nothing", [{ name: "x", type: "1", link: "etc/shadow" }], "which is not a file"],
     ["a device", [{ name: "opt/mem", type: "4" }], "is a device"],
     ["a sparse file", [{ name: "x", type: "S", content: "x" }], "is a sparse file"],
     ["a loop of links", [
@@ -205,7 +205,7 @@ for (
     [
       "a path through a file",
       [{ name: "a", content: "x" }, { name: "b", type: "1", link: "a/x" }],
-      "which is no file",
+      "which is not a file",
     ],
     ["a link without a target", [{ name: "x", type: "2" }], "has no target"],
     [

@@ -66,7 +66,7 @@ Deno.test("the check finds what the shape of an SBOM cannot", () => {
     change(document);
     return problem(JSON.stringify(document));
   };
-  assertStringIncludes(problem(spdx({ license: "MIT or so" })), '"MIT or so" is no SPDX licence');
+  assertStringIncludes(problem(spdx({ license: "MIT or so" })), '"MIT or so" is not an SPDX licence');
   assertStringIncludes(problem(spdx({ license: undefined })), "needs checksum, licence and address");
   assertStringIncludes(problem(spdx({ checksums: undefined })), "needs checksum, licence and address");
   assertStringIncludes(
@@ -77,7 +77,7 @@ Deno.test("the check finds what the shape of an SBOM cannot", () => {
   assertStringIncludes(edit((d) => d.packages.push(d.packages[1])), "two elements are");
   assertStringIncludes(
     edit((d) => d.relationships[1].relatedSpdxElement = "SPDXRef-other"),
-    "SPDXRef-other, which is no element",
+    "SPDXRef-other, which is not an element",
   );
   assertStringIncludes(edit((d) => d.relationships.push(d.relationships[0])), "describes 2 packages");
   assertStringIncludes(edit((d) => d.spdxVersion = "SPDX-2.2"), "spdxVersion");
