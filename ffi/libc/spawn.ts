@@ -9,7 +9,7 @@ import { closeOther, openPipe, type PipeEnd, READABLE, readiness } from "./pipe.
 /** Sizes of the types of spawn.h, and of sigset_t, in `bytes`. */
 const ATTRIBUTES_BYTES = 336, ACTIONS_BYTES = 80, SIGNALS_BYTES = 128;
 const SETSIGDEF = 0x04, SETSIGMASK = 0x08, SETSID = 0x80;
-const SIGPIPE = 13;
+const SIGINT = 2, SIGQUIT = 3, SIGPIPE = 13;
 const ENOENT = 2, ENOEXEC = 8, EACCES = 13;
 const NO_HANG = 1;
 const O_RDWR = 2;
@@ -47,9 +47,11 @@ function shared() {
   const attributes = new Uint8Array(ATTRIBUTES_BYTES);
   libc.posix_spawnattr_init(attributes);
   libc.posix_spawnattr_setflags(attributes, SETSID | SETSIGDEF | SETSIGMASK);
-  // Deno ignores SIGPIPE, and programs would inherit that.
+  // Deno ignores SIGPIPE, and a shell the others for programs that it starts with "&": programs
+  // would inherit that, and a shell among them could not trap them.
   const ignored = new Uint8Array(SIGNALS_BYTES);
-  new DataView(ignored.buffer).setUint32(0, 2 ** (SIGPIPE - 1), true);
+  const bits = [SIGINT, SIGQUIT, SIGPIPE].reduce((all, signal) => all | 1 << signal - 1, 0);
+  new DataView(ignored.buffer).setUint32(0, bits, true);
   libc.posix_spawnattr_setsigdefault(attributes, ignored);
   libc.posix_spawnattr_setsigmask(attributes, new Uint8Array(SIGNALS_BYTES));
   return loaded = { libc, attributes };

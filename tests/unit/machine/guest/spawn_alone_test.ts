@@ -50,6 +50,18 @@ Deno.test("a program leads a session, in its folder, with the signals of a new o
   await Deno.remove(cwd);
 });
 
+Deno.test("a program has the signals that a shell ignores for programs in its background, as the guest's agent is", async () => {
+  const program = "trap 'exit 7' QUIT; trap 'kill -QUIT $$' INT; kill -INT $$; exit 1";
+  const script = `import { spawnProgram } from ${JSON.stringify(fromRoot("ffi/libc/spawn.ts"))};
+    const { status } = spawnProgram(${JSON.stringify({ argv: ["sh", "-c", program], cwd: "/", env: ENV })});
+    console.log((await status).code);
+    Deno.exit();`;
+  const { stdout } = await new Deno.Command("sh", {
+    args: ["-c", "trap '' INT QUIT; exec \"$@\"", "sh", Deno.execPath(), "eval", "--quiet", script],
+  }).output();
+  assertEquals(new TextDecoder().decode(stdout), "7\n");
+});
+
 Deno.test("a signal's exit code is 128 and its number", async () => {
   assertEquals((await run(["sh", "-c", "kill -9 $$"])).code, 137);
 });
