@@ -10,6 +10,7 @@ import { answerAsProvider, DONE } from "./provider.ts";
 const AGENTS = [
   { id: "claude", ...ANTHROPIC },
   { id: "codex", ...OPENAI },
+  { id: "opencode", ...ANTHROPIC },
   { id: "gemini", ...GOOGLE },
 ];
 

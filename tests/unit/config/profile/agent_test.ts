@@ -49,6 +49,14 @@ Deno.test("opencode with a local model has opencode's image, no key, and each se
   assertEquals(Object.keys(config.provider.local.models), [model.name]);
 });
 
+Deno.test("opencode and kilo have models of their provider alone: as an editor's agent, opencode began with its maker's", async () => {
+  for (const [id, provider] of [["opencode", "anthropic"], ["kilo", "anthropic"], [LOCAL, "local"]]) {
+    const { agent } = await loadProfile(NOWHERE, id);
+    const [config] = Object.entries(agent!.files).filter(([path]) => path.endsWith(".json"));
+    assertEquals(JSON.parse(config[1]).enabled_providers, [provider], id);
+  }
+});
+
 Deno.test("Codex trusts its folder", async () => {
   const { agent } = await loadProfile(NOWHERE, "codex");
   const place = '/root/a "quoted" folder';
