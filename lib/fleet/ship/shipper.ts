@@ -4,7 +4,7 @@
  */
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { type ChainHeads, GENESIS } from "../../ledger/mod.ts";
-import { type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
+import { isRest, type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
 import { type BodyGrant, Heads, makeSegment, sameHeads } from "../segment/mod.ts";
 import { makeReport, type ReportBody } from "./report.ts";
@@ -41,7 +41,8 @@ export class Shipper {
   }
 
   /**
-   * Sends all rows of a ledger that the collector lacks.
+   * Sends all rows of a ledger that the collector lacks. Rows that are written meanwhile go with the next
+   * call: under traffic a segment of a few would follow each one, and costs as much as a large one.
    *
    * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.denied`, `fleet.refused`,
    * `fleet.forked`; errors of an unreadable ledger
@@ -72,6 +73,7 @@ export class Shipper {
         sum.rows += count;
         sum.segments++;
         sum.bytes += segment.length;
+        if (isRest(rows)) return sum;
       } else {
         if (!await hadHeads(path, receipt.position)) await this.#fork(sessionId, path, receipt.position);
         // A collector that sends us back and forth is not one.

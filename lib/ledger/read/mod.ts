@@ -63,7 +63,7 @@ export {
   readEvidence,
   readStatements,
 } from "./evidence.ts";
-export { type ChainLengths, type LedgerRows, readHeads, readHeadsAt, readRowsAfter } from "./rows.ts";
+export { type ChainLengths, isRest, type LedgerRows, readHeads, readHeadsAt, readRowsAfter } from "./rows.ts";
 export { renameDamagedIndex, sealAbandoned, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { exportRecord } from "./export.ts";
 export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";

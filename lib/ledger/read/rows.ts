@@ -29,6 +29,13 @@ export interface LedgerRows {
   journal: Uint8Array;
 }
 
+/** True if no chain was cut at a limit: the ledger had no more rows when these were read. */
+export function isRest(rows: LedgerRows): boolean {
+  return [EVENTS, OUTCOMES, JOURNAL].every(({ name }) =>
+    rows.to[name] - rows.from[name] < ROWS_MAX && rows[name].length <= ROWS_BYTES_MAX
+  );
+}
+
 /** A chain in SQL. */
 interface Chain {
   name: keyof ChainLengths;

@@ -5,6 +5,7 @@ import { headerOf, openSegment, verifyRows } from "../../../lib/fleet/segment/mo
 import { readEnd, readProblems } from "../../../lib/fleet/receive/mod.ts";
 import { HttpTarget, readReport, type SegmentTarget } from "../../../lib/fleet/ship/mod.ts";
 import { reportPath, sessionFolder } from "../../../lib/fleet/store.ts";
+import { Ledger } from "../../../lib/ledger/mod.ts";
 import { readHeads } from "../../../lib/ledger/read/mod.ts";
 import { newKey, record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
 
@@ -41,6 +42,33 @@ Deno.test("a ledger arrives whole, and what is appended later follows", async ()
   assertEquals(lines.filter(({ kind }) => kind === "event").length, 2600);
   assertEquals(lines.filter(({ kind }) => kind === "outcome").length, 2600);
   assertEquals(lines.filter(({ kind }) => kind === "journal").length, 260);
+});
+
+Deno.test("rows that are written while a segment is sent go with the next call, and all of them", async () => {
+  await using one = await TestFleet.start();
+  const key = await one.machine();
+  const path = `${one.dir}/session.db`;
+  await using ledger = await Ledger.open(path, { sessionId: SESSION_A });
+  const append = async (count: number) => {
+    for (let at = 0; at < count; at++) ledger.append({ event: webEvent(SESSION_A) });
+    await ledger.flush();
+  };
+  const target = new HttpTarget(one.url, key);
+  const busy = {
+    name: target.name,
+    report: (envelope: string) => target.report(envelope),
+    send: async (segment: Uint8Array<ArrayBuffer>) => {
+      await append(3);
+      return await target.send(segment);
+    },
+  };
+  const shipper = one.shipper(key, { target: busy });
+  // More than one segment holds: a cut one is followed at once.
+  await append(5000);
+  const sent = await shipper.ship(SESSION_A, path);
+  assertEquals([sent.segments, sent.events], [2, 5003]);
+  const rest = await one.shipper(key).ship(SESSION_A, path);
+  assertEquals([rest.segments, rest.events], [1, 3]);
 });
 
 Deno.test("answers that are lost and segments that come twice or late store nothing twice", async () => {
