@@ -1,4 +1,5 @@
 /** `sbx-admin users`: processes of the users of this machine, for root. */
+import { join } from "node:path";
 import { z } from "zod";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../lib/base/args/mod.ts";
 import { asSbxError, ifFound, ignore, SbxError } from "../../lib/base/error/mod.ts";
@@ -28,6 +29,8 @@ const HOMES_MAX = 16;
 const METRICS_MS = timeLimit(30_000);
 /** Longest time for the version of one process, in `ms`. */
 const VERSION_MS = timeLimit(30_000);
+/** Largest program that is asked for its version, in `bytes`. */
+const PROGRAM_BYTES_MAX = 512 * 1024 * 1024;
 /** Metric that is 1 for a service that answers, and 0 for another. */
 const UP = "sbx_user_service_up";
 /** Most of a problem that is shown, in characters: it comes from a process of the user. */
@@ -160,13 +163,35 @@ function minimumOf(args: Arguments): string | undefined {
  * is asked as the user: it may be a user's own under that name. One that does not answer counts as older.
  */
 export async function hasOlder(user: User, pids: readonly number[], minimum: string): Promise<boolean> {
+  const known = new Set<string>();
   for (const pid of pids) {
-    const answer = await runAs(user, runningProgram(pid), ["--version"], undefined, VERSION_MS)
-      .catch(ignore("it counts as older"));
-    const version = answer?.success ? /^\S+ (\S+)/.exec(answer.stdout)?.[1] : undefined;
+    const { dev, ino } = await Deno.stat(runningProgram(pid)).catch(() => ({ dev: 0, ino: pid }));
+    if (known.has(`${dev} ${ino}`)) continue;
+    known.add(`${dev} ${ino}`);
+    const version = await versionOf(user, pid).catch(ignore("it counts as older"));
     if (version === undefined || !isSemVer(version) || compareSemVer(version, minimum) < 0) return true;
   }
   return false;
+}
+
+/**
+ * Version of the program that a process runs. A compiled one reads its own file as it starts: one whose file
+ * is gone runs from a copy.
+ */
+async function versionOf(user: User, pid: number): Promise<string | undefined> {
+  // It may be any program of the user.
+  if ((await Deno.stat(runningProgram(pid))).size > PROGRAM_BYTES_MAX) return undefined;
+  const dir = await Deno.makeTempDir({ prefix: "sbx-version-" });
+  try {
+    await Deno.chmod(dir, 0o755);
+    const copy = join(dir, "sbx");
+    await Deno.copyFile(runningProgram(pid), copy);
+    await Deno.chmod(copy, 0o755);
+    const { success, stdout } = await runAs(user, copy, ["--version"], undefined, VERSION_MS);
+    return success ? /^\S+ (\S+)/.exec(stdout)?.[1] : undefined;
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
 }
 
 /** Users of `--user`; none: all. @throws {SbxError} `users.not_found` */
