@@ -17,6 +17,15 @@ const BUILD_MS = 1_800_000;
 const STAMP = { SOURCE_DATE_EPOCH: "1764000000", BUILD_HASH: "0123456789ab" };
 const SOURCES = "main.ts cmd lib ffi scripts docs bin deno.json deno.lock README.md CHANGELOG.md";
 
+/** A lock, and the channel of the company's profiles, which its package brings. */
+const CORP = `[settings."app.auto_update"]
+value = false
+reason = "packages are updated by IT"
+[release]
+channels_url = "file:///usr/share/sbx/releases/channels.json"
+install_profiles = true
+`;
+
 /** Builds everything into `dir`. @returns paths of sbx's packages by version; the old one is published */
 export async function buildPackages(dir: string): Promise<Record<string, string>> {
   await Deno.chmod(dir, 0o755);
@@ -32,7 +41,8 @@ export async function buildPackages(dir: string): Promise<Record<string, string>
   await sh(`cp -alL ${fromRoot(".cache/image")} ${join(dir, "image")}`);
   const manifest = await Deno.readFile(join(dir, "image/manifest.json"));
   await Deno.writeTextFile(join(dir, "manifest.blake3"), blake3(manifest));
-  await Deno.writeTextFile(join(dir, "corp.toml"), '[settings."app.auto_update"]\nvalue = false\n');
+  await Deno.writeTextFile(join(dir, "corp.toml"), CORP);
+  await releaseProfile(dir);
   await corpPackage(dir, "corp.deb", "image", "1.0");
   await corpPackage(dir, "corp-unreachable.deb", "none", "1.1");
   await release(dir, packages[NEW]);
@@ -78,8 +88,23 @@ async function corpPackage(dir: string, name: string, folder: string, version: s
   const report = await admin(
     ...["package", "corp", "--json", "--out", join(dir, "corp"), "--version", version],
     ...["--corp", join(dir, "corp.toml"), "--manifest-url", `file:///mnt/${folder}/manifest.json`],
+    ...["--releases", join(dir, "profiles"), "--release-trust", join(dir, "profiles-workspace/trust.json")],
   );
   await Deno.rename(JSON.parse(report).path, join(dir, name));
+}
+
+/** Publishes a profile of the company in `dir/profiles`. */
+async function releaseProfile(dir: string): Promise<void> {
+  const [workspace, profile] = [join(dir, "profiles-workspace"), join(dir, "corp-tools/profile.toml")];
+  await Deno.mkdir(join(dir, "corp-tools"));
+  await Deno.writeTextFile(
+    profile,
+    'id = "corp-tools"\nname = "Tools"\ndescription = "Tools of the company"\nrevision = "1.0.0"\n',
+  );
+  await admin("release", "init", workspace);
+  await admin("release", "add", workspace, "1.0.0", "--profile", profile);
+  await admin("release", "sign", workspace);
+  await admin("release", "publish", workspace, join(dir, "profiles"));
 }
 
 /** Releases a package in a channel, attested and verified, in `dir/release`. */

@@ -38,10 +38,12 @@ Components: main
 Signed-By: /mnt/apt/sbx-archive-keyring.pgp
 EOF
 useradd --create-home person
+useradd --create-home other
 apt update
 # What sbx depends on stays when it goes, as it was there before: apt-get autoremove is another step.
 apt install --no-install-recommends $(apt-cache depends --no-recommends --no-suggests sbx |
   sed -n 's/^ *|\?Depends: //p' | grep -v '[<>]' | while read -r name; do apt-cache show "$name" >/dev/null 2>&1 && echo "$name"; done)
+apt install --no-install-recommends needrestart
 files >/tmp/before
 
 apt install --no-install-recommends "sbx=$old"
@@ -58,8 +60,20 @@ is "assets are for everybody" "$(stat -c '%a' /var/lib/sbx/assets)" "755"
 is "the origin is the package" "$(field origin </var/lib/sbx/assets/manifest-origin.json)" package
 is "a VM of root" "$(sbx run -- echo hello)" "hello"
 is "a VM of a person" "$(run_as person sbx run -- echo hello)" "hello"
+is "a VM of another person" "$(run_as other sbx run -- echo hello)" "hello"
+is "who does not see the first one's home" "$(run_as other ls /home/person/.sbx 2>&1 || true)" \
+  "ls: cannot open directory '/home/person/.sbx': Permission denied"
+has "a lock" "$(run_as person sbx settings set app.auto_update true 2>&1 || true)" "app.auto_update: locked by corp"
+has "with its reason" "$(run_as person sbx settings explain app.auto_update)" "packages are updated by IT"
+run_as person sbx update check >/dev/null
+has "a profile of the company's package" "$(run_as person sbx profile list)" "corp-tools"
+caps=$(sed -n 's/^CapabilityBoundingSet=//p' /usr/lib/systemd/system/sbx-service@.service | tr A-Z a-z | sed 's/cap_/+/g; s/ /,/g')
+run_as other sbx stop >/dev/null
+is "a VM with what sbx-service@ bounds" \
+  "$(cd /home/other && setpriv --bounding-set="-all,$caps" runuser -u other -- env HOME=/home/other sbx run -- echo bounded)" "bounded"
 metrics=$(sbx-admin users metrics)
 has "root has the metrics of a person's service" "$metrics" 'sbx_user_service_up{user="person"} 1'
+has "and of the other one's" "$metrics" 'sbx_user_service_up{user="other"} 1'
 has "and its own" "$metrics" 'sbx_build_info{user="root",'
 has "corp.toml is active" "$(sbx corp info)" "/etc/sbx/corp.toml"
 has "status shows the manifest, by its hash" "$(sbx status)" "blake3:$(cat /mnt/manifest.blake3)"
@@ -72,7 +86,10 @@ for _ in $(seq 600); do [ ! -e /mnt/want-new ] && break; sleep 0.1; done
 apt update
 apt install --only-upgrade sbx
 is "upgraded" "$(sbx version --json | field version)" "$new"
-has "a person's service runs the old program" "$(sbx-admin users restart --user person --dry-run)" "person: "
+has "needrestart names the program" "$(needrestart -v -b -r l 2>&1)" "uses obsolete binary /usr/bin/sbx"
+dry=$(sbx-admin users restart --dry-run)
+has "a person's service runs the old program" "$dry" "person: "
+has "and another's service" "$dry" "other: "
 has "root restarts it" "$(sbx-admin users restart --user person 2>&1)" "person: restarted "
 is "and it runs the new one" "$(sbx-admin users restart --user person 2>&1)" "no user runs a replaced program"
 is "the VM runs on" "$(sbx exec stays -- cat file)" "kept"
@@ -87,6 +104,7 @@ has "rollback of the company's package" "$(cat /usr/share/sbx/manifest-origin.js
 
 run_as person sbx purge --home --yes >/dev/null
 [ ! -e /home/person/.sbx ] || fail "the home of a person stayed"
+[ -e /home/other/.sbx ] || fail "the home of another went with it"
 ok "a person's home is purged"
 rm -rf /root/.sbx.person; run_as person sbx stop >/dev/null 2>&1 || true
 apt remove sbx-corp-config
@@ -99,7 +117,7 @@ ok "nothing runs"
 apt purge sbx sbx-corp-config
 is "purged" "$(state sbx)$(state sbx-corp-config)" ""
 # Homes are their users' data.
-rm -rf /root/.sbx /home/person/.sbx
+rm -rf /root/.sbx /home/person/.sbx /home/other/.sbx
 [ -z "$(find /tmp -maxdepth 1 -name 'sbx-*')" ] || fail "left in /tmp: $(find /tmp -maxdepth 1 -name 'sbx-*')"
 ok "nothing in /tmp"
 files >/tmp/after
