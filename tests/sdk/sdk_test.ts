@@ -94,6 +94,13 @@ const CASES: [name: string, run: (seat: Seat, sbx: Sbx) => Promise<void>][] = [
     const call = on(seat);
     const port = await call("port_open", { port: 8099 });
     assertEquals([port.guest_port, await call("port_list")], [8099, [8099]]);
+    const serve = "cd /etc && exec python3 -m http.server 8099 --bind 127.0.0.1";
+    await call("exec", { command: `(${serve}) >/dev/null 2>&1 & echo begun` });
+    await eventually("the guest's server answers", async () => {
+      const answer = await fetch(`http://127.0.0.1:${port.host_port}/passwd`).catch(() => undefined);
+      return (await answer?.text())?.startsWith("root:") ?? false;
+    });
+    await call("exec", { command: "pkill -f '[h]ttp.server 8099'" });
     await call("port_close", { port: 8099 });
     assertEquals(await call("port_list"), []);
   }],
@@ -270,6 +277,18 @@ async function life(sbx: Sbx, language: Language): Promise<void> {
   await call("pause");
   assertEquals(await call("status"), "Paused");
   await call("resume");
+  // With its memory, where this host's QEMU can write a machine down; else a refusal, and it goes on.
+  const forked = await call("fork", { count: 2 }).catch(({ reply }: SdkError) => reply.code);
+  const suspended = await call("suspend").catch(({ reply }: SdkError) => reply.code);
+  if (suspended === null) {
+    assertEquals([forked.length, await call("status")], [2, "Suspended"]);
+    for (const { vm } of forked) {
+      assertEquals((await sdk.call("exec", { vm, command: `tail -n 1 ${place}/a.txt` })).stdout, "two\n");
+      await sdk.call("dispose", { vm });
+    }
+    await call("resume");
+  } else assertEquals([forked, suspended], ["vm.not_supported", "vm.not_supported"]);
+  assertEquals((await call("exec", { command: `tail -n 1 ${place}/a.txt` })).stdout, "two\n");
   await call("dispose");
   assertEquals((await sdk.call("list", { client })).includes(made.name), false);
   assertEquals(await sbx.left(made.id), []);
