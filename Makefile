@@ -106,8 +106,9 @@ sdk-tools: sdk-packages ## JavaScript of the SDK, and what its tests run in
 test-sdk: setup deps image sdk-tools ## both SDKs: Node, Deno, Bun, Python
 	@scripts/test.sh sdk
 
-# 50 creates at once in the queue of one machine; the figures are shown at the end. COUNT=N makes fewer.
-test-many: setup deps image ## 50 creates at once in the queue of one machine; COUNT=N
+# 50 creates at once in the queue of one machine, and 20 patches judged in copies of one VM by each SDK; the figures are shown at
+# the end. COUNT=N makes fewer.
+test-many: setup deps image ## 50 creates at once, 20 patches in copies; COUNT=N
 	@rm -rf .cache/figures
 	@scripts/test.sh many
 	@cat .cache/figures/*.json
