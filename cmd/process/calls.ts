@@ -51,6 +51,9 @@ export async function serve(
     case "JobStop":
     case "ServiceAct":
       return await caller.reply(await replyToJobCall(jobs, services, call));
+    case "Stop":
+      if (!call.force && session.info.state === "Running") await services.settle();
+      return await caller.reply(await replyTo(session, call));
     default:
       await caller.reply(await replyTo(session, call));
       // The services of a new profile may take long to end and to start.

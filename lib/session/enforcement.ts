@@ -52,6 +52,7 @@ import {
 import { Turns, TurnStates } from "./agent_turns.ts";
 import { type HeldSession, Responder } from "./response.ts";
 import { Statements } from "./statement.ts";
+import { IMAGE_SERVICE, imageService, type ServiceDefinition } from "./services/mod.ts";
 
 /** `ms` between records of a session's minutes, the most that killing its process can lose. */
 const MINUTE_MS = 60_000;
@@ -187,9 +188,11 @@ export class Enforcement {
     return this.#broker.freshEnv(env);
   }
 
-  /** Services that the profile gives the VM. */
-  get services(): NonNullable<Contract["profile"]["services"]> {
-    return this.#contract.profile.services ?? {};
+  /** Services that the profile gives the VM, and the program of its image. */
+  get services(): Readonly<Record<string, ServiceDefinition>> {
+    const { environment, devcontainer } = this.#options.record;
+    const program = devcontainer ? undefined : environment?.program;
+    return { ...program && { [IMAGE_SERVICE]: imageService(program) }, ...this.#contract.profile.services };
   }
 
   /** The host's clock has jumped by `sleptMs`: it slept. */

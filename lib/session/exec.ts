@@ -147,7 +147,10 @@ export async function execProgram(
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
     input: () => streams.input(),
-    started: (pid) => activity.hostStarted(pid, event_id, repository),
+    started(pid) {
+      activity.hostStarted(pid, event_id, repository);
+      streams.started?.(pid);
+    },
   };
   const kept = service?.isKept ? { name: service.name, request: JSON.stringify(own), event_id } : undefined;
   const exit = await health.notifying(streams, (await link()).exec(rewritten, ends, signal, kept));
@@ -216,7 +219,10 @@ async function adoptProgram(
   const ends: ExecStreams = {
     output: (stream, data) => streams.output(stream, data),
     input: () => streams.input(),
-    started: (pid) => activity.hostStarted(pid, event_id),
+    started(pid) {
+      activity.hostStarted(pid, event_id);
+      streams.started?.(pid);
+    },
   };
   const exit = await health.notifying(streams, (await link()).adopt(left, ends, signal));
   gate.observe(exitDraft(request, exit.exit_code, { event_id }, { service: name }));

@@ -7,7 +7,7 @@ import { resolveAssets } from "../../lib/release/asset/mod.ts";
 import { keyFingerprint } from "../../lib/base/hash/mod.ts";
 import { attachSignature, makeSigner } from "../helper/image_signature.ts";
 import { type ImageParts, Registry, succeed, writeBootableImage, writeImage } from "../helper/oci.ts";
-import { type Ran, Sbx } from "../helper/sbx.ts";
+import { eventually, type Ran, Sbx } from "../helper/sbx.ts";
 import type { TarFile } from "../helper/tar.ts";
 
 const ARCHITECTURE = currentArch() === "arm64" ? "arm64" : "amd64";
@@ -139,6 +139,64 @@ Deno.test("a root file system of musl and busybox, and one of a single program, 
     await sbx.ok("template", "make", "--image", scratch.reference);
     const { vm } = JSON.parse(await sbx.ok("run", "--image", scratch.reference, "--json"));
     assertEquals(vm.started_by, "template");
+  }));
+
+Deno.test("an image's program is a service, with its health check, stop signal and ports", () =>
+  inWorld(async ({ sbx, publish }) => {
+    const busybox = await Deno.readFile("/bin/busybox");
+    const program =
+      "trap 'echo it got USR1; exit 0' USR1; touch /tmp/well; echo it runs; while :; do sleep 0.1; done";
+    const { reference } = await publish("served:v1", {
+      layers: [[
+        { name: "bin/busybox", content: busybox, mode: 0o755 },
+        ...["sh", "sleep", "touch", "cat", "rm"].map((name) => ({
+          name: `bin/${name}`,
+          type: "2",
+          link: "busybox",
+        })),
+        { name: "tmp/", mode: 0o1777 },
+      ]],
+      config: {
+        Env: ["PATH=/bin"],
+        User: "1000",
+        Entrypoint: ["/bin/sh", "-c"],
+        Cmd: [program],
+        ExposedPorts: { "8080/tcp": {}, "53/udp": {} },
+        Healthcheck: { Test: ["CMD", "cat", "/tmp/well"], Interval: 1e9, Retries: 2 },
+        StopSignal: "SIGUSR1",
+      },
+    });
+    await sbx.ok("create", "web", "--image", reference);
+    assert((await sbx.cli("port", "web")).stderr.includes("its image names port 8080: sbx port web 8080"));
+    assertEquals(JSON.parse(await sbx.ok("info", "web", "--json")).image.ports, [8080]);
+    assertEquals(JSON.parse(await sbx.ok("services", "web", "--json")).services, []);
+    const reaches = (state: string) =>
+      eventually(`it is ${state}`, async () => {
+        const { services: [service] } = JSON.parse(await sbx.ok("services", "web", "--json"));
+        return service.service.state === state;
+      });
+    await sbx.ok("services", "start", "web", "image");
+    await reaches("Ready");
+    await sbx.ok("exec", "web", "--", "rm", "/tmp/well");
+    await reaches("Unhealthy");
+    const problem = "its service image is unhealthy: exit code 1: cat: can't open '/tmp/well'";
+    for (const words of [["info", "web"], ["status"]]) {
+      await eventually(`${words} says so`, async () => (await sbx.cli(...words)).stdout.includes(problem));
+    }
+    assert((await sbx.ok("list")).includes("Running, unhealthy"));
+    await sbx.ok("exec", "web", "--", "touch", "/tmp/well");
+    await reaches("Ready");
+    const { events } = JSON.parse(await sbx.ok("events", "web", "--family", "process", "--json"));
+    const own = events.filter((event: { common: { labels?: { service?: string } } }) =>
+      event.common.labels?.service === "image"
+    );
+    assert(
+      own.some((event: { process: { activity: { command: string } } }) =>
+        event.process.activity.command === "cat /tmp/well"
+      ),
+    );
+    await sbx.ok("stop", "web");
+    assertEquals(await sbx.ok("services", "logs", "web", "image"), "it runs\nit got USR1\n");
   }));
 
 // Only root can unpack the owners of a root file system, of which the image of this test is made.

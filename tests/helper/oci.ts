@@ -11,6 +11,9 @@ export interface ImageConfig {
   User?: string;
   Entrypoint?: string[];
   Cmd?: string[];
+  ExposedPorts?: Record<string, unknown>;
+  Healthcheck?: Record<string, unknown>;
+  StopSignal?: string;
   Labels?: Record<string, string>;
 }
 

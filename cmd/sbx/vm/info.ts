@@ -64,6 +64,7 @@ function formatInfo(info: VmInfo, jobs: number): string {
     ["error", info.last_error],
     ["profile", formatProfile(info)],
     ["image", formatImage(info)],
+    ["image ports", info.image?.ports?.join(", ")],
     [
       "image before",
       info.image?.before && (info.image.before.reference ?? `that of profile ${info.profile_id}`),

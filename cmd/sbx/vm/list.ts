@@ -76,8 +76,13 @@ const COLUMNS: {
   { name: "NAME", cell: ({ name }) => name },
   {
     name: "STATUS",
-    cell: ({ status, response, old_program }) =>
-      [status, ...response ? ["held"] : [], ...old_program ? ["old program"] : []].join(", "),
+    cell: ({ status, response, unhealthy, old_program }) =>
+      [
+        status,
+        ...response ? ["held"] : [],
+        ...unhealthy ? ["unhealthy"] : [],
+        ...old_program ? ["old program"] : [],
+      ].join(", "),
   },
   { name: "PROFILE", cell: ({ profile_id }) => profile_id },
   {

@@ -1,6 +1,6 @@
 import type { Port, PortList } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
@@ -22,7 +22,7 @@ export const command: Command = {
     if (spec === undefined && args.has("remove")) throw usageError(command, "--remove needs a PORT");
     const path = `/vms/${segment(name)}/ports`;
     const client = await connect();
-    if (spec === undefined) return await list(args, await client.json<PortList>("GET", path));
+    if (spec === undefined) return await list(args, name, await client.json<PortList>("GET", path));
     const json = parsePort(spec);
     const port = args.has("remove")
       ? await client.json<Port>("DELETE", `${path}/${json.guest_port}`)
@@ -34,7 +34,7 @@ export const command: Command = {
   },
 };
 
-async function list(args: Arguments, answer: PortList): Promise<number> {
+async function list(args: Arguments, name: string, answer: PortList): Promise<number> {
   const rows = answer.ports.map(({ guest_port, host_port, connections }) => [
     `${guest_port}`,
     `127.0.0.1:${host_port}`,
@@ -43,6 +43,13 @@ async function list(args: Arguments, answer: PortList): Promise<number> {
   if (args.has("json")) await printJson(answer);
   else if (rows.length === 0) await print("no ports: sbx port NAME PORT forwards one");
   else await print(table(["PORT", "HOST", "CONNECTIONS"], rows));
+  const [first, ...others] = (answer.named ?? []).filter((port) =>
+    !answer.ports.some(({ guest_port }) => guest_port === port)
+  );
+  if (first !== undefined && !args.has("json")) {
+    const and = others.length > 0 ? `, and ${others.join(", ")}` : "";
+    note(`its image names port ${first}${and}: sbx port ${name} ${first}`);
+  }
   return 0;
 }
 

@@ -9,8 +9,10 @@ export function routePorts(app: Hono, supervisor: Supervisor): void {
   const userOf = (context: Context) => ({ client: clientOf(context), ...traceOf(context) });
   handle(app, portRoutes.list, async ({ params }) => {
     const vm = supervisor.find(params.id);
-    if (vm.state.state !== "Running" && vm.state.state !== "Paused") return { ports: [] };
-    return { ports: (await vm.process.call({ t: "Ports" })).ports };
+    const { ports: named } = vm.record.environment ?? {};
+    const isThere = vm.state.state === "Running" || vm.state.state === "Paused";
+    const ports = isThere ? (await vm.process.call({ t: "Ports" })).ports : [];
+    return { ports, ...named && { named } };
   });
   handle(app, portRoutes.open, async ({ params, body, context }) => {
     const vm = supervisor.find(params.id);

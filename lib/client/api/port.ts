@@ -8,7 +8,10 @@ const { guest_port, host_port } = PortRecord.shape;
 export const Port = z.object(PortRecord.shape).openapi("Port");
 export type Port = z.infer<typeof Port>;
 
-export const PortList = z.object({ ports: z.array(Port) }).openapi("PortList");
+export const PortList = z.object({
+  ports: z.array(Port),
+  named: z.array(guest_port).optional().describe("ports that the VM's image names, forwarded or not"),
+}).openapi("PortList");
 export type PortList = z.infer<typeof PortList>;
 
 export const PortRequest = z.strictObject({

@@ -208,6 +208,7 @@ export const VmSummary = z.object({
   ),
   agent: z.string().optional().describe("profile of the agent that works in it"),
   last_error: z.string().optional(),
+  unhealthy: z.literal(true).optional().describe("the health check of its image's program fails"),
   suspended_by: z.enum(["person", "idle"]).optional().describe(
     "of a suspended VM: an idle one resumes automatically on the next request",
   ),
@@ -273,6 +274,7 @@ export const VmInfo = VmListed.extend({
       "OCI image that is its root file system; absent: the profile's own",
     ),
     digest: z.string().optional().describe("of that image's manifest"),
+    ports: z.array(z.int()).optional().describe("TCP ports that the image names"),
     before: z.object({ reference: z.string(), digest: z.string() }).partial().optional().describe(
       "image that it had before, and can go back to; without a reference, that of its profile",
     ),

@@ -12,6 +12,7 @@ export {
   EnvironmentConfig,
   EnvironmentName,
 } from "./schema.ts";
+export { imagePorts, imageProgram } from "./program.ts";
 export { parseReference, type Reference } from "./reference.ts";
 export {
   blobPath,

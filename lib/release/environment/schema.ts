@@ -31,6 +31,32 @@ export const EnvironmentConfig = z.strictObject({
 });
 export type EnvironmentConfig = z.infer<typeof EnvironmentConfig>;
 
+/** Most words of a program of an image (docs/design/contracts/14-limits.md §14). */
+export const PROGRAM_WORDS_MAX = 256;
+
+/** A health check: a program that exits with 0 while the image's own is well. */
+export const HealthCheck = z.strictObject({
+  command: z.array(z.string()).min(1).max(PROGRAM_WORDS_MAX),
+  interval_ms: z.number(),
+  timeout_ms: z.number(),
+  start_ms: z.number().describe(
+    "failures in this time since its start do not count, until one check succeeds",
+  ),
+  start_interval_ms: z.number().describe("between checks until then"),
+  retries: z.int().describe("failures in a row that make it unhealthy"),
+});
+export type HealthCheck = z.infer<typeof HealthCheck>;
+
+/** The program of an image. */
+export const ImageProgram = z.strictObject({
+  command: z.array(z.string()).min(1).max(PROGRAM_WORDS_MAX),
+  health: HealthCheck.optional(),
+  stop_signal: z.int().min(1).max(64).optional().describe(
+    "number of the signal that ends it; absent: SIGTERM",
+  ),
+});
+export type ImageProgram = z.infer<typeof ImageProgram>;
+
 /**
  * Most conflicts of a VM and its image that are listed
  * (docs/design/contracts/14-limits.md §14); the guest counts all.

@@ -5,7 +5,13 @@ import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { checkBootConfig, COMMANDS_PATH, isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
-import { type Environment, type EnvironmentConfig, getEnvironment } from "../../release/environment/mod.ts";
+import {
+  type Environment,
+  type EnvironmentConfig,
+  getEnvironment,
+  imagePorts,
+  imageProgram,
+} from "../../release/environment/mod.ts";
 import {
   bootAssets,
   environmentOf,
@@ -180,9 +186,15 @@ export async function makeBoot(
 
 /** The part of an environment that the record of its VM has. */
 export function environmentRecord(
-  { key, reference, digest, config: { workdir, user } }: Environment,
+  { key, reference, digest, config }: Environment,
 ): NonNullable<VmRecord["environment"]> {
-  return { key, reference, digest, workdir, user };
+  const { workdir, user } = config;
+  const [program, ports] = [imageProgram(config), imagePorts(config)];
+  return {
+    ...{ key, reference, digest, workdir, user },
+    ...program && { program },
+    ...ports.length > 0 && { ports },
+  };
 }
 
 /** The image that a VM can go back to, for its record. */

@@ -163,7 +163,9 @@ function problemOf(
   if (network_error) return `its guest has no network: ${network_error}`;
   if (activity_error) return `the programs of its guest are not recorded: ${activity_error}`;
   if (failed_services.length === 0) return undefined;
-  return failed_services.map(({ name, reason }) => `its service ${name} has failed: ${reason}`).join("; ");
+  return failed_services.map(({ name, reason, is_unhealthy }) =>
+    `its service ${name} ${is_unhealthy ? "is unhealthy" : "has failed"}: ${reason}`
+  ).join("; ");
 }
 
 /** Space that a VM's disk takes on the host, in `bytes`. */
@@ -206,6 +208,9 @@ export function summaryOf(vm: Vm, features: Features): VmSummary {
     ...(environment && { image_reference: environment.reference }),
     ...(agent !== undefined && { agent }),
     ...(error && { last_error: error }),
+    ...(isAlive(vm.state) && vm.state.failed_services?.some((each) => each.is_unhealthy) && {
+      unhealthy: true as const,
+    }),
     ...(suspended_by && { suspended_by }),
     ...(response && { response }),
   };
@@ -256,6 +261,7 @@ export function infoOf(vm: Vm, hypervisor: Abilities & { name: string }): VmInfo
       ...(assets.image && { profile_id: assets.image }),
       version: assets.version,
       ...(environment && { reference: environment.reference, digest: environment.digest }),
+      ...(environment?.ports && { ports: environment.ports }),
       ...(before && { before: { reference: before.reference, digest: before.digest } }),
       ...(assets.before !== undefined && { is_new: true as const }),
     },

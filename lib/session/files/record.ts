@@ -2,7 +2,7 @@ import { ARCHES, currentArch } from "../../base/arch/mod.ts";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";
 import { deviceName, userName } from "../../base/user/mod.ts";
-import { DevcontainerSettings } from "../../release/environment/schema.ts";
+import { DevcontainerSettings, ImageProgram } from "../../release/environment/schema.ts";
 import { VmLimits } from "../../machine/limit/schema.ts";
 import { LiveRecord } from "../../machine/live/schema.ts";
 import { LastEvent, MachineInfo, McpNeed } from "../ipc/schema.ts";
@@ -64,6 +64,8 @@ export const VmRecord = z.strictObject({
     digest: z.string(),
     workdir: z.string().optional(),
     user: z.string().optional(),
+    program: ImageProgram.optional().describe("its own program, which the service image runs"),
+    ports: z.array(z.int()).optional().describe("TCP ports that it names"),
   }).optional().describe("OCI image that is its root file system; absent: an image of packages"),
   before: z.strictObject({
     key: z.string(),

@@ -240,7 +240,11 @@ export const MachineInfo = z.strictObject({
   activity_error: z.string().optional().describe("reason why its guest does not report its programs"),
   mcp_needs: z.array(McpNeed).optional().describe("stdio MCP servers that need a VM while this one runs"),
   dev_ports: z.array(PortNumber).optional().describe("development ports that its programs listen on"),
-  failed_services: z.array(z.strictObject({ name: z.string(), reason: z.string() })).optional().describe(
+  failed_services: z.array(z.strictObject({
+    name: z.string(),
+    reason: z.string(),
+    is_unhealthy: z.literal(true).optional().describe("it runs, and its image's health check fails"),
+  })).optional().describe(
     "services that are not started again",
   ),
   suspended_by: SuspendedBy.optional(),

@@ -76,12 +76,14 @@ export class Job {
    * Runs the program of a service once; the job goes on after its end.
    *
    * @param onDecided gets the decision of policy
+   * @param started gets its process id
    */
   async once(
     program: JobProgram,
     runner: Pick<JobRunner, "exec">,
     cancelled: AbortSignal,
     onDecided: (allowed: boolean) => void,
+    started?: (pid: number) => void,
   ): Promise<RunEnd> {
     let isBlocked = false;
     try {
@@ -96,6 +98,7 @@ export class Job {
           return Promise.resolve();
         },
         input: () => Promise.resolve(null),
+        started,
       }, cancelled);
       return { exit_code, isBlocked };
     } catch (error) {

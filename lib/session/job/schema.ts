@@ -11,6 +11,7 @@ export const ServiceState = z.enum([
   "Waiting",
   "Starting",
   "Ready",
+  "Unhealthy",
   "Restarting",
   "Done",
   "Failed",
@@ -22,7 +23,7 @@ export type ServiceState = z.infer<typeof ServiceState>;
 export const ServiceStatus = z.strictObject({
   name: z.string(),
   state: ServiceState.describe(
-    "Waiting: for others, or for policy; Restarting: it has ended, and starts again; Done: it ended well and stays so",
+    "Waiting: for others, or for policy; Unhealthy: the image's health check fails; Restarting: it has ended, and starts again; Done: it ended well and stays so",
   ),
   reason: z.string().optional().describe("what it waits for, or why it ended"),
   restarts: z.int().describe("since it was started"),

@@ -3,5 +3,6 @@
  * end (docs/guides/services.md).
  */
 export { type FailedService, type ServiceAction, Services, type ServicesOptions } from "./services.ts";
+export { IMAGE_SERVICE, imageService, type ServiceDefinition } from "./definition.ts";
 export type { ServiceGuest } from "./service.ts";
 export { backOff, FAILURES_MAX } from "./service.ts";

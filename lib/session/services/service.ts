@@ -1,8 +1,10 @@
-import type { Service as Definition } from "../../config/profile/services/schema.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";
+import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
+import type { HealthCheck } from "../../release/environment/schema.ts";
 import type { Job, JobProgram, JobRunner, RunEnd, ServiceState, ServiceStatus } from "../job/mod.ts";
+import type { ServiceDefinition as Definition } from "./definition.ts";
 
 // Limits of services (docs/design/contracts/14-limits.md §14).
 
@@ -20,6 +22,10 @@ const CHECK_MAX_MS = 5000;
 const CHECK_RUN_MS = timeLimit(10_000);
 /** Longest wait for the end of a program that was ended, in `ms`: SIGKILL comes after two seconds. */
 const END_MS = timeLimit(10_000);
+/** Time that a program has to end after the signal that its image names, in `ms`: Docker's. */
+const STOP_MS = timeLimit(10_000);
+/** Output of a check that its reason may quote, in `bytes`; the last of it. */
+const CHECK_OUTPUT_BYTES = 1024;
 /** Most characters of a reason. */
 const REASON_MAX = 200;
 
@@ -137,20 +143,22 @@ export class ServiceRun {
 
   /** Runs the program to its end. */
   async #once(gone: AbortSignal): Promise<RunEnd & { late?: string; refused?: boolean }> {
-    const { command: argv, cwd, user, env, ready, restart } = this.#definition;
+    const { command: argv, cwd, user, env, ready, restart, health } = this.#definition;
     this.#set("Starting");
     const run = new AbortController();
     const ended = new AbortController();
     const decided = Promise.withResolvers<boolean>();
     const service = { name: this.name, isKept: true };
     const program: JobProgram = { argv, cwd, user, env, tty: false, service };
-    const cancel = AbortSignal.any([gone, run.signal]);
+    let pid: number | undefined;
+    const cancel = AbortSignal.any([this.#ending(gone, ended.signal, () => pid), run.signal]);
     // A guest may leave an order to end it unanswered for ever.
     const unanswered = aborted(cancel).then(() => this.#pause(END_MS, ended.signal)).then((): RunEnd => ({
       isBlocked: false,
       failure: new SbxError("guest.failed", "the guest did not end its program"),
     }));
-    const end = Promise.race([this.job.once(program, this.#guest, cancel, decided.resolve), unanswered])
+    const once = this.job.once(program, this.#guest, cancel, decided.resolve, (id) => void (pid = id));
+    const end = Promise.race([once, unanswered])
       .finally(() => {
         ended.abort();
         decided.resolve(false);
@@ -158,7 +166,11 @@ export class ServiceRun {
     let late: string | undefined, refused: boolean | undefined;
     if (await decided.promise) {
       const stop = AbortSignal.any([gone, ended.signal]);
-      const answer = ready ? await this.#check(ready, stop) : "ready";
+      const answer = health
+        ? await this.#watch(health, stop)
+        : ready
+        ? await this.#check(ready, stop)
+        : "ready";
       // A task is never ready but done.
       const isTask = !ready && restart === "no";
       if (answer === "ready" && !stop.aborted && !isTask) this.#set("Ready");
@@ -193,29 +205,88 @@ export class ServiceRun {
     return "late";
   }
 
+  /**
+   * Aborts when its program is to be ended as any other: at once, or after the signal that its image names
+   * and some time to end by it.
+   */
+  #ending(gone: AbortSignal, ended: AbortSignal, pid: () => number | undefined): AbortSignal {
+    const { stop_signal } = this.#definition;
+    if (stop_signal === undefined) return gone;
+    const over = new AbortController();
+    aborted(gone).then(async () => {
+      const stop = AbortSignal.any([ended, this.#vmEnded]);
+      const id = pid();
+      if (!stop.aborted && id !== undefined) {
+        const argv = [`${LAYER_PATH}/bin/busybox`, "kill", "-s", `${stop_signal}`, `${id}`];
+        // By number: an image may know no users.
+        const { answer } = await this.#run({ argv, cwd: "/", user: "0" }, CHECK_RUN_MS, stop);
+        if (answer === "yes") await this.#pause(STOP_MS, stop);
+      }
+      over.abort();
+    });
+    return over.signal;
+  }
+
+  /** Repeats the health check of its image for as long as it runs. */
+  async #watch(health: HealthCheck, stop: AbortSignal): Promise<"refused" | "over"> {
+    const began = performance.now();
+    let failures = 0;
+    let wasHealthy = false;
+    const isStarting = () => !wasHealthy && performance.now() - began < health.start_ms;
+    for (let wait = Math.min(health.start_interval_ms, health.interval_ms);;) {
+      await this.#pause(wait, stop);
+      if (stop.aborted || !await this.#guest.present()) return "over";
+      const { cwd, user, env } = this.#definition;
+      const check = this.#run({ argv: health.command, cwd, user, env }, health.timeout_ms, stop);
+      const done = await unless(stop, check);
+      if (stop.aborted || done === undefined) return "over";
+      if (done.answer === "refused") return "refused";
+      if (done.answer === "yes") {
+        [failures, wasHealthy] = [0, true];
+        this.#set("Ready");
+      } else if (!isStarting() && ++failures >= health.retries) this.#set("Unhealthy", done.why);
+      wait = isStarting() ? Math.min(health.start_interval_ms, health.interval_ms) : health.interval_ms;
+    }
+  }
+
   async #listens(port: number): Promise<"yes" | "no"> {
     return await this.#guest.listens(port).catch(() => false) ? "yes" : "no";
   }
 
-  /** Runs the program that checks it: one like others, decided by policy and recorded. */
   async #succeeds(argv: string[], stop: AbortSignal): Promise<"yes" | "no" | "refused"> {
     const { cwd, user, env } = this.#definition;
+    return (await this.#run({ argv, cwd, user, env }, CHECK_RUN_MS, stop)).answer;
+  }
+
+  /** Runs a program for it, such as one that checks it: one like others, decided by policy and recorded. */
+  async #run(
+    own: Pick<JobProgram, "argv" | "cwd" | "user" | "env">,
+    timeout_ms: number,
+    stop: AbortSignal,
+  ): Promise<{ answer: "yes" | "no" | "refused"; why: string }> {
     const program: JobProgram = {
-      argv,
-      cwd,
-      user,
-      env,
+      ...own,
       tty: false,
-      timeout_ms: CHECK_RUN_MS,
+      timeout_ms,
       service: { name: this.name, isKept: false },
     };
     let isBlocked = false;
+    let output = new Uint8Array();
+    let why = "";
     const exit_code = await this.#guest.exec(program, {
       decided: (_, allowed) => void (isBlocked = !allowed),
-      output: () => Promise.resolve(),
+      output(_, data) {
+        const last = Uint8Array.fromBase64(data).slice(-CHECK_OUTPUT_BYTES);
+        output = new Uint8Array([...output, ...last].slice(-CHECK_OUTPUT_BYTES));
+        return Promise.resolve();
+      },
       input: () => Promise.resolve(null),
-    }, stop).then(({ exit_code }) => exit_code, () => undefined);
-    return isBlocked ? "refused" : exit_code === 0 ? "yes" : "no";
+    }, stop).then(({ exit_code }) => exit_code, (error) => void (why = `${error.message}`));
+    if (exit_code !== undefined) {
+      const last = new TextDecoder().decode(output).trim().split("\n").at(-1)!;
+      why = `exit code ${exit_code}${last === "" ? "" : `: ${last}`}`;
+    }
+    return { answer: isBlocked ? "refused" : exit_code === 0 ? "yes" : "no", why };
   }
 
   #end(state: "Done" | "Failed" | "Stopped", reason?: string, exit_code?: number): void {
@@ -232,7 +303,7 @@ export class ServiceRun {
 
   #note(change: Partial<ServiceStatus>): void {
     const status = { ...this.status, ...change };
-    const isRunning = status.state === "Ready" || status.state === "Starting";
+    const isRunning = ["Ready", "Starting", "Unhealthy"].includes(status.state);
     this.job.note({ service: status, state: isRunning ? "Running" : "Waiting" });
     this.#others.tell(status);
   }
@@ -247,13 +318,22 @@ function reasonOf(reason: string | undefined): string | undefined {
 export type Pause = (ms: number, signal: AbortSignal) => Promise<void>;
 
 async function pauseFor(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return;
-  let timer: number | undefined;
-  await Promise.race([
-    new Promise<void>((resolve) => timer = backgroundTimeout(resolve, ms)),
-    aborted(signal),
-  ]);
+  const over = Promise.withResolvers<void>();
+  const timer = backgroundTimeout(over.resolve, ms);
+  await unless(signal, over.promise);
   clearTimeout(timer);
+}
+
+/**
+ * The result of some work, or undefined as soon as a signal aborts. It leaves nothing
+ * at the signal: a service may run for years.
+ */
+async function unless<T>(signal: AbortSignal, work: Promise<T>): Promise<T | undefined> {
+  if (signal.aborted) return undefined;
+  const left = Promise.withResolvers<undefined>();
+  const leave = () => left.resolve(undefined);
+  signal.addEventListener("abort", leave);
+  return await Promise.race([work, left.promise]).finally(() => signal.removeEventListener("abort", leave));
 }
 
 function aborted(signal: AbortSignal): Promise<void> {

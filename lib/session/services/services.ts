@@ -1,14 +1,18 @@
-import type { Services as Definitions } from "../../config/profile/services/schema.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";
 import type { JobRecord, Jobs, ServiceStatus } from "../job/mod.ts";
+import type { ServiceDefinition } from "./definition.ts";
 import { type Pause, type ServiceGuest, ServiceRun } from "./service.ts";
+
+type Definitions = Readonly<Record<string, ServiceDefinition>>;
 
 /** A service that is not started again, for people to hear of. */
 export interface FailedService {
   name: string;
   reason: string;
+  /** it runs, and the health check of its image fails */
+  is_unhealthy?: true;
 }
 
 /** Parts of a VM's process that its services use. */
@@ -49,8 +53,8 @@ export class Services {
         .filter((name) => !isSame(name));
       await Promise.all(changed.map((name) => this.#stop(name, "its definition has changed")));
       for (const name of changed) {
-        if (Object.hasOwn(definitions, name)) await this.#start(name);
-        else this.#runs.delete(name);
+        if (!Object.hasOwn(definitions, name)) this.#runs.delete(name);
+        else if (!definitions[name].onDemand) await this.#start(name);
       }
       await this.#options.jobs.forgetServices(Object.keys(definitions));
       this.#tell();
@@ -74,6 +78,14 @@ export class Services {
       if (action !== "stop") await this.#start(name);
       return this.#runs.get(name)!.job.record;
     });
+  }
+
+  /** The VM is about to stop: programs that end by a signal of their own get it, and time to end. */
+  async settle(): Promise<void> {
+    const named = Object.entries(this.#definitions).filter(([, { stop_signal }]) =>
+      stop_signal !== undefined
+    );
+    await Promise.all(named.map(([name]) => this.#stop(name, "its VM stops")));
   }
 
   /** The VM has ended, or is away: the services go with it. */
@@ -118,8 +130,14 @@ export class Services {
   #tell(): void {
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
-    const failed = Array.from(this.#runs.values(), ({ status }) => status)
-      .filter(({ state }) => state === "Failed").map(({ name, reason = "" }) => ({ name, reason }));
+    const failed = Array.from(this.#runs.values(), ({ status }) => status).flatMap(
+      ({ name, state, reason = "" }): FailedService[] =>
+        state === "Failed"
+          ? [{ name, reason }]
+          : state === "Unhealthy"
+          ? [{ name, reason, is_unhealthy: true }]
+          : [],
+    );
     const text = JSON.stringify(failed);
     if (text === this.#failed || this.#ended.signal.aborted) return;
     this.#failed = text;

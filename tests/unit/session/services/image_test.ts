@@ -1,0 +1,203 @@
+/** The service that is an image's program: its health check and its signal. Programs are promises. */
+import { assertEquals } from "@std/assert";
+import { imagePorts, imageProgram } from "../../../../lib/release/environment/mod.ts";
+import type { JobProgram, JobRecord } from "../../../../lib/session/job/mod.ts";
+import { type JobRunner, Jobs } from "../../../../lib/session/job/mod.ts";
+import { type FailedService, imageService, Services } from "../../../../lib/session/services/mod.ts";
+import { eventually } from "../../../helper/sbx.ts";
+
+const PID = 4711;
+const CONFIG = {
+  env: {},
+  entrypoint: ["/serve"],
+  cmd: ["all"],
+  stop_signal: "SIGQUIT",
+  healthcheck: { Test: ["CMD-SHELL", "probe"], Interval: 60e9, Timeout: 5e9, Retries: 2 },
+};
+
+/** Programs that run, which the test ends. */
+class Guest {
+  readonly running: { program: JobProgram; end(code: number, output?: string): void }[] = [];
+  readonly pauses: number[] = [];
+  /** resolves the wait for the program's end by its signal */
+  waited = Promise.withResolvers<void>();
+  failed: FailedService[] = [];
+  readonly exec: JobRunner["exec"] = async (program, streams, cancelled) => {
+    streams.decided("0123456789ab", true);
+    const ended = Promise.withResolvers<number>();
+    streams.started?.(PID);
+    this.running.push({
+      program,
+      async end(code, output) {
+        if (output !== undefined) await streams.output("stderr", btoa(output));
+        ended.resolve(code);
+      },
+    });
+    cancelled.addEventListener("abort", () => ended.resolve(143));
+    if (cancelled.aborted) ended.resolve(143);
+    return { exit_code: await ended.promise };
+  };
+
+  /** The next program that starts. */
+  async next(): Promise<Guest["running"][number]> {
+    await eventually("a program starts", () => this.running.length > 0);
+    return this.running.shift()!;
+  }
+}
+
+async function withImage(
+  config: Parameters<typeof imageProgram>[0],
+  work: (
+    world: { guest: Guest; services: Services; reaches(state: string): Promise<JobRecord> },
+  ) => Promise<void>,
+): Promise<void> {
+  const dir = await Deno.makeTempDir();
+  const guest = new Guest();
+  const jobs = new Jobs(dir, {
+    exec: guest.exec,
+    scrub: (value) => Promise.resolve(value),
+    terminal: () => Promise.reject(),
+  });
+  const services = new Services({
+    jobs,
+    guest: { exec: guest.exec, present: () => Promise.resolve(true), listens: () => Promise.resolve(false) },
+    onFailed: (failed) => guest.failed = failed,
+    async pause(ms) {
+      guest.pauses.push(ms);
+      await (ms === 10_000 ? guest.waited.promise : new Promise((resolve) => setTimeout(resolve)));
+    },
+  });
+  const ofImage = async () => (await jobs.list()).find(({ service }) => service?.name === "image");
+  try {
+    await services.use({ image: imageService(imageProgram(config)!) });
+    await work({
+      ...{ guest, services },
+      async reaches(state) {
+        await eventually(`it is ${state}`, async () => (await ofImage())?.service?.state === state);
+        return (await ofImage())!;
+      },
+    });
+  } finally {
+    guest.waited.resolve();
+    await services.end();
+    await jobs.settle();
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+Deno.test("a person starts an image's program; its health check sets its state, and ends nothing", () =>
+  withImage(CONFIG, async ({ guest, services, reaches }) => {
+    assertEquals(guest.running, [], "it does not start with the VM");
+    await services.act("image", "start");
+    assertEquals((await guest.next()).program.argv, ["/serve", "all"]);
+    const check = async () => {
+      const { program, end } = await guest.next();
+      assertEquals([program.argv, program.timeout_ms], [["/bin/sh", "-c", "probe"], 5000]);
+      assertEquals(program.service, { name: "image", isKept: false });
+      return end;
+    };
+    (await check())(1, "not yet");
+    const second = await check();
+    await reaches("Starting");
+    second(0);
+    await reaches("Ready");
+    // Twice in a row make it unhealthy.
+    (await check())(1);
+    (await check())(0);
+    (await check())(1);
+    const last = await check();
+    await reaches("Ready");
+    last(7, "line\nno \x1b[2Jdatabase\n");
+    const { state, service } = await reaches("Unhealthy");
+    assertEquals([state, service?.restarts, service?.reason?.includes("\x1b")], ["Running", 0, false]);
+    assertEquals(guest.failed, [{ name: "image", reason: service!.reason!, is_unhealthy: true }]);
+    assertEquals(service!.reason!.startsWith("exit code 7: no "), true, service!.reason);
+    (await check())(0);
+    await reaches("Ready");
+    assertEquals(guest.failed, []);
+    assertEquals(guest.pauses.slice(0, 3), [5000, 60_000, 60_000]);
+  }));
+
+Deno.test("failures in the start period of an image's program do not count, until a check succeeds", () =>
+  withImage(
+    {
+      ...CONFIG,
+      healthcheck: { Test: ["CMD", "probe"], Retries: 1, StartPeriod: 3600e9, StartInterval: 2e9 },
+    },
+    async ({ guest, services, reaches }) => {
+      await services.act("image", "start");
+      await guest.next();
+      for (let at = 0; at < 5; at++) (await guest.next()).end(1);
+      const { end } = await guest.next();
+      await reaches("Starting");
+      end(0);
+      await reaches("Ready");
+      (await guest.next()).end(1);
+      await reaches("Unhealthy");
+      assertEquals(guest.pauses.slice(0, 8), [...Array(6).fill(2000), 30_000, 30_000]);
+    },
+  ));
+
+Deno.test("the image's signal comes first when its program is stopped, and SIGTERM when it does not end by it", () =>
+  withImage({ ...CONFIG, healthcheck: undefined }, async ({ guest, services, reaches }) => {
+    await services.act("image", "start");
+    const own = await guest.next();
+    await reaches("Ready");
+    const stopped = services.settle();
+    const { program, end } = await guest.next();
+    assertEquals(program.argv.slice(1), ["kill", "-s", "3", `${PID}`]);
+    assertEquals([program.user, program.service?.isKept], ["0", false]);
+    end(0);
+    own.end(0);
+    await stopped;
+    assertEquals((await reaches("Stopped")).exit_code, 0);
+
+    await services.act("image", "start");
+    await guest.next();
+    await reaches("Ready");
+    const late = services.act("image", "stop");
+    (await guest.next()).end(0);
+    await eventually("it has time to end", () => guest.pauses.includes(10_000));
+    guest.waited.resolve();
+    await late;
+    assertEquals((await reaches("Stopped")).exit_code, 143);
+  }));
+
+Deno.test("what an image says of its program is read as Docker does, and left out where it is wrong", () => {
+  const program = (parts: Record<string, unknown>) => imageProgram({ env: {}, cmd: ["a"], ...parts });
+  assertEquals(imageProgram({ env: {} }), undefined);
+  assertEquals(imageProgram({ env: {}, cmd: ["a\0b"] }), undefined);
+  assertEquals(imageProgram({ env: {}, cmd: Array(300).fill("a") }), undefined);
+  const signals: [string, number | undefined][] = [
+    ...([["SIGTERM", 15], ["quit", 3], ["9", 9], ["SIGWINCH", 28]] as [string, number][]),
+    ...([["SIGRTMIN+3", 37], ["RTMAX-1", 63]] as [string, number][]),
+    ...["SIGNONE", "0", "65", "RTMIN-40", "3; reboot", "-9", ""].map((
+      text,
+    ): [string, undefined] => [text, undefined]),
+  ];
+  for (const [stop_signal, number] of signals) {
+    assertEquals(program({ stop_signal })?.stop_signal, number, stop_signal);
+  }
+  const healthy = (healthcheck: unknown) => program({ healthcheck })?.health;
+  for (
+    const wrong of [
+      { Test: ["NONE"] },
+      { Test: [] },
+      { Test: ["CMD"] },
+      { Test: ["CMD-SHELL", "a", "b"] },
+      { Test: ["sh"] },
+      { Test: "curl" },
+      { Test: ["CMD", "a"], Interval: "1s" },
+      { Test: ["CMD", "a"], Retries: -1 },
+      [],
+      "x",
+    ]
+  ) assertEquals(healthy(wrong), undefined, JSON.stringify(wrong));
+  const usual = { interval_ms: 30_000, timeout_ms: 30_000, start_ms: 0, start_interval_ms: 5000, retries: 3 };
+  assertEquals(healthy({ Test: ["CMD", "a"], Interval: 0, Retries: 0 }), { command: ["a"], ...usual });
+  const bounded = healthy({ Test: ["CMD", "a"], Interval: 1, Timeout: 1e30, Retries: 1e9 });
+  assertEquals([bounded?.interval_ms, bounded?.timeout_ms, bounded?.retries], [1000, 3_600_000, 100]);
+  const exposed_ports = ["80/tcp", "53/udp", "443", "0/tcp", "70000", "x", "9000-9002/tcp", "9-1", "80"];
+  assertEquals(imagePorts({ env: {}, exposed_ports }), [80, 443, 9000, 9001, 9002]);
+  assertEquals(imagePorts({ env: {}, exposed_ports: ["1-65535"] }).length, 64);
+});
