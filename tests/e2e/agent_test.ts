@@ -11,6 +11,7 @@ services = ["llm:${port}", "other:${port}"]
 
 [agent]
 command = ["sh", "-c", "echo ready; read -r task; echo did $task"]
+instructions = "/root/ROBOT.md"
 headless = ["sh", "-c", "touch /root/.talk-1; echo begun $0; until [ -e go ]; do sleep 0.2; done; echo $0 >result; git add result; git commit -qm result; exit 7", "{prompt}"]
 
 [agent.continue]
@@ -152,6 +153,7 @@ Deno.test("an agent of one's own", async (t) => {
     );
 
     await t.step("it had its files and variables, and its work comes back as a branch", async () => {
+      assertStringIncludes(await sbx.ok("exec", vm, "--", "cat", "/root/ROBOT.md"), "sbx-ask HOST --why");
       const { port } = models.addr;
       const url = `http://llm.host.sbx:${port}/v1`;
       assertEquals(
