@@ -75,7 +75,7 @@ function notifier(address: string | undefined, isOn = true) {
     nameOf: () => "dev",
     answer: ({ ask_id }, decision) => Promise.resolve(void answers.push(`${decision} ${ask_id}`)),
     board: () => Promise.resolve(board),
-    tell: (problem) => void problems.push(problem),
+    report: (problem) => void problems.push(problem),
   });
   return { asks, answers, problems };
 }

@@ -68,7 +68,7 @@ Deno.test("an agent of one's own", async (t) => {
   try {
     await Deno.mkdir(repository);
     await git(repository, "init", "-q", "-b", "main");
-    await Deno.writeTextFile(join(repository, "file"), "content\n");
+    await Deno.writeTextFile(join(repository, "file"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n");
     await git(repository, "add", ".");
     await git(repository, "-c", "user.name=P", "-c", "user.email=p@example.com", "commit", "-qm", "first");
     await sbx.ok("profile", "copy", "code", "robot");
@@ -293,6 +293,17 @@ Deno.test("an agent of one's own", async (t) => {
       const [, second] = JSON.parse(await sbx.ok("compare", "race-1", "race-2", "--json")).vms;
       assertEquals(second.same_as, "race-1");
       assertStringIncludes((await sbx.cli("compare", "race-1", "race-1")).stderr, "named twice");
+
+      // The best of both: one piece of a file of the first, and a file of the second.
+      await sbx.ok("exec", "race-1", "-c", "cd /root/project && sed -i 's/^[19]$/& more/' file");
+      await sbx.ok("exec", "race-2", "-c", "cd /root/project && echo two >two");
+      const pieces = JSON.parse(await sbx.ok("compare", "race-1", "race-2", "--pieces", "--json"));
+      const { id, pieces: ofFile } = pieces.vms[0].files.find(({ path }: Parsed) => path === "file");
+      assertEquals(ofFile.map(({ piece, line }: Parsed) => [piece, line]), [[1, 1], [2, 9]]);
+      const picks = ["--pick", `race-1:file:2@${id}`, "--pick", "race-2:two", "--branch", "best"];
+      await sbx.ok("compare", "race-1", "race-2", ...picks);
+      assertEquals(await git(repository, "diff", "--name-only", "again", "best"), "file\ntwo");
+      assertEquals(await git(repository, "show", "best:file"), "1\n2\n3\n4\n5\n6\n7\n8\n9 more");
     });
   } finally {
     await sbx.dispose();
