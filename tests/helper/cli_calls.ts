@@ -1,6 +1,6 @@
 /**
- * Runs calls of sbx and sbx-admin one after another in one process, for tests that make many of them: a process
- * of its own takes each a third of a second.
+ * Runs calls of sbx and sbx-admin one after another in one process, for tests that make many of them: a
+ * process of its own takes each a third of a second.
  *
  *     deno run -A tests/helper/cli_calls.ts CALLS.json
  *
@@ -20,7 +20,9 @@ export interface CallResult {
   stderr: string;
 }
 
-/** Makes the calls in a process of their own. @param env all of its variables, but the ones that Deno needs */
+/**
+ * Makes the calls in a process of their own. @param env all of its variables, but the ones that Deno needs
+ */
 export async function runCalls(calls: string[][], env: Record<string, string>): Promise<CallResult[]> {
   const dir = await Deno.makeTempDir();
   try {

@@ -57,8 +57,8 @@ export class StrangerError extends Error {}
 let proof: Promise<void> | undefined;
 
 /**
- * Checks that the gateway is the one of the sign-in; once, for all requests until {@linkcode forgetProof}. The
- * page may send no secret and load no code before this resolves.
+ * Checks that the gateway is the one of the sign-in; once, for all requests until {@linkcode forgetProof}.
+ * The page may send no secret and load no code before this resolves.
  *
  * @throws {StrangerError} it is another program
  * @throws {TypeError} nothing answers

@@ -79,8 +79,8 @@ export async function buildWithPackages(
 }
 
 /**
- * The Dockerfile that installs packages on a base image. The profile's schema limits their names; quoting keeps
- * each one word of the shell.
+ * The Dockerfile that installs packages on a base image. The profile's schema limits their names; quoting
+ * keeps each one word of the shell.
  *
  * @param base reference with its digest
  * @param user of the base image, which a stranger may have made

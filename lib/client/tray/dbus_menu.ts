@@ -1,4 +1,7 @@
-/** A menu on the session bus, which tray hosts read and draw: the interface `com.canonical.dbusmenu`, version 3. */
+/**
+ * A menu on the session bus, which tray hosts read and draw: the interface `com.canonical.dbusmenu`, version
+ * 3.
+ */
 import dbus from "dbus-native";
 import type { MenuEntry, TrayAction } from "./menu.ts";
 

@@ -1,4 +1,6 @@
-/** The tray on the session bus: its registration with the desktop's tray host, and the actions of its menu. */
+/**
+ * The tray on the session bus: its registration with the desktop's tray host, and the actions of its menu.
+ */
 import type dbus from "dbus-native";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { closeBus, connectBus } from "../../base/dbus/mod.ts";

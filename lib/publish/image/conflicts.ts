@@ -7,9 +7,9 @@ import { CONFLICTS_MAX } from "../../release/environment/mod.ts";
  * changed, and `total N` at the end. Bytes of a path other than letters, digits and some signs are %XX.
  *
  * It reads three trees in init's root (lib/publish/image/init.ts), and follows no link in them: `before`, the
- * old image; `lower`, the new one; `upper`, the VM's changes as overlayfs keeps them: a character device 0/0 is
- * a deletion, and a folder with `trusted.overlay.opaque` replaces the image's. It compares type, owner, mode
- * and content.
+ * old image; `lower`, the new one; `upper`, the VM's changes as overlayfs keeps them: a character device 0/0
+ * is a deletion, and a folder with `trusted.overlay.opaque` replaces the image's. It compares type, owner,
+ * mode and content.
  *
  * | kind | VM | new image |
  * |---|---|---|

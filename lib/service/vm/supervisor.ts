@@ -69,8 +69,8 @@ export interface SupervisorOptions
 }
 
 /**
- * Every change of a VM's life, from create to delete, for all VMs of one home. Each VM runs in a process of its
- * own, which outlives the service.
+ * Every change of a VM's life, from create to delete, for all VMs of one home. Each VM runs in a process of
+ * its own, which outlives the service.
  */
 export class Supervisor {
   readonly hypervisor: Hypervisor;
@@ -125,7 +125,9 @@ export class Supervisor {
     vm.record = await finishChange(this.#options.home, vm.paths, vm.record);
   }
 
-  /** Removes the temporary VMs that no command waits for; their records stay. The next start retries failures. */
+  /**
+   * Removes the temporary VMs that no command waits for; their records stay. The next start retries failures.
+   */
   async #removeAbandoned(): Promise<void> {
     await Promise.all(
       this.#registry.all().filter(isAbandoned).map(async (vm) => {
@@ -189,8 +191,8 @@ export class Supervisor {
   }
 
   /**
-   * Makes a VM and starts its boot; `vm.booting` settles with the boot. An invalid request or asset is refused
-   * before any file of the VM exists.
+   * Makes a VM and starts its boot; `vm.booting` settles with the boot. An invalid request or asset is
+   * refused before any file of the VM exists.
    */
   async create(
     request: CreateRequest,
@@ -355,7 +357,8 @@ export class Supervisor {
   }
 
   /**
-   * Deletes a VM. Its files, and its memory if it is suspended, stay in the bin for a day where the disk has room.
+   * Deletes a VM. Its files, and its memory if it is suspended, stay in the bin for a day where the disk has
+   * room.
    *
    * @param options.force also deletes work that was not pulled
    * @param options.keeps false: nothing goes to the bin
@@ -381,8 +384,8 @@ export class Supervisor {
   }
 
   /**
-   * Deletes the VMs that were left behind, or with `all` every VM. VMs with work that was not pulled are kept,
-   * unless `force` is set.
+   * Deletes the VMs that were left behind, or with `all` every VM. VMs with work that was not pulled are
+   * kept, unless `force` is set.
    *
    * @returns the names of deleted and kept VMs
    */

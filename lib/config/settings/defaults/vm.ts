@@ -1,4 +1,6 @@
-/** Built-in settings of VMs, in TOML: resources, abilities, templates, cache, snapshots, guest environment. */
+/**
+ * Built-in settings of VMs, in TOML: resources, abilities, templates, cache, snapshots, guest environment.
+ */
 export const VM_DEFAULTS = `
 [settings.vm]
 name = "Virtual machines"

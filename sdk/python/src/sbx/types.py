@@ -364,9 +364,9 @@ class ForkedFrom(_ForkedFromRequired, total=False):
 
 class _JobServiceRequired(TypedDict):
     name: str
-    # Waiting: for others, or for policy; Restarting: it has ended, and starts again; Done: it ended well and stays
-    # so
-    state: Literal["Waiting", "Starting", "Ready", "Restarting", "Done", "Failed", "Stopped"]
+    # Waiting: for others, or for policy; Unhealthy: the image's health check fails; Restarting: it has ended, and
+    # starts again; Done: it ended well and stays so
+    state: Literal["Waiting", "Starting", "Ready", "Unhealthy", "Restarting", "Done", "Failed", "Stopped"]
     # since it was started
     restarts: int
 
@@ -457,8 +457,13 @@ class Port(TypedDict):
     connections: int
 
 
-class PortList(TypedDict):
+class _PortListRequired(TypedDict):
     ports: list[Port]
+
+
+class PortList(_PortListRequired, total=False):
+    # ports that the VM's image names, forwarded or not
+    named: list[int]
 
 
 class _PortOpenRequired(TypedDict):
@@ -770,6 +775,8 @@ class Vm(_VmRequired, total=False):
     # profile of the agent that works in it
     agent: str
     last_error: str
+    # the health check of its image's program fails
+    unhealthy: Literal[True]
     # of a suspended VM: an idle one resumes automatically on the next request
     suspended_by: Literal["person", "idle"]
     # what holds it back after a finding, until it is lifted
@@ -995,6 +1002,8 @@ class VmInfoImage(_VmInfoImageRequired, total=False):
     reference: str
     # of that image's manifest
     digest: str
+    # TCP ports that the image names
+    ports: list[int]
     # image that it had before, and can go back to; without a reference, that of its profile
     before: VmInfoImageBefore
     # its first start with another image, whose conflicts are listed

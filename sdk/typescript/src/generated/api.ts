@@ -1013,10 +1013,10 @@ export interface components {
             service?: {
                 name: string;
                 /**
-                 * @description Waiting: for others, or for policy; Restarting: it has ended, and starts again; Done: it ended well and stays so
+                 * @description Waiting: for others, or for policy; Unhealthy: the image's health check fails; Restarting: it has ended, and starts again; Done: it ended well and stays so
                  * @enum {string}
                  */
-                state: "Waiting" | "Starting" | "Ready" | "Restarting" | "Done" | "Failed" | "Stopped";
+                state: "Waiting" | "Starting" | "Ready" | "Unhealthy" | "Restarting" | "Done" | "Failed" | "Stopped";
                 /** @description what it waits for, or why it ended */
                 reason?: string;
                 /** @description since it was started */
@@ -1075,6 +1075,8 @@ export interface components {
         };
         PortList: {
             ports: components["schemas"]["Port"][];
+            /** @description ports that the VM's image names, forwarded or not */
+            named?: number[];
         };
         PortOpen: {
             /** @description port that a program of the VM listens on */
@@ -1304,6 +1306,11 @@ export interface components {
             agent?: string;
             last_error?: string;
             /**
+             * @description the health check of its image's program fails
+             * @enum {boolean}
+             */
+            unhealthy?: true;
+            /**
              * @description of a suspended VM: an idle one resumes automatically on the next request
              * @enum {string}
              */
@@ -1477,6 +1484,8 @@ export interface components {
                 reference?: string;
                 /** @description of that image's manifest */
                 digest?: string;
+                /** @description TCP ports that the image names */
+                ports?: number[];
                 /** @description image that it had before, and can go back to; without a reference, that of its profile */
                 before?: {
                     reference?: string;
