@@ -29,6 +29,8 @@ export interface TaskRequest {
 
 interface Running {
   task: Task;
+  /** not listed any more; its process is there until it has removed its work */
+  isForgotten?: true;
   stop(): void;
 }
 
@@ -45,7 +47,12 @@ export class Tasks {
 
   /** The newest first. */
   list(): Task[] {
-    return [...this.#tasks.values()].map(({ task }) => task).reverse();
+    return this.#all().filter(({ isForgotten }) => !isForgotten).map(({ task }) => task);
+  }
+
+  /** The newest first, with the ones that were forgotten before their end. */
+  #all(): Running[] {
+    return [...this.#tasks.values()].reverse();
   }
 
   /** The running task of a kind for a subject. */
@@ -58,7 +65,7 @@ export class Tasks {
   /** Starts a command. @throws {SbxError} `task.busy` (429) */
   start({ kind, subject, args, input }: TaskRequest): Task {
     // A cancelled one has its process until that has removed its work.
-    if (this.list().filter(({ ended_at }) => ended_at === undefined).length >= RUNNING_MAX) {
+    if (this.#all().filter(({ task }) => task.ended_at === undefined).length >= RUNNING_MAX) {
       throw new SbxError("task.busy", `${RUNNING_MAX} tasks run already`, {
         hint: "wait until one has ended, or cancel it",
       });
@@ -98,15 +105,16 @@ export class Tasks {
     return task;
   }
 
-  /** Ends a task; forgets one that has ended. @throws {SbxError} `task.not_found` (404) */
+  /** Ends a task; forgets one that has ended, or was cancelled. @throws {SbxError} `task.not_found` (404) */
   cancel(id: string): Task {
     const found = this.#tasks.get(id);
-    if (!found) {
+    if (!found || found.isForgotten) {
       throw new SbxError("task.not_found", `there is no task "${id}"`, {
         hint: "tasks that ended long ago are forgotten",
       });
     }
     if (found.task.ended_at !== undefined) this.#tasks.delete(id);
+    else if (found.task.state === "cancelled") found.isForgotten = true;
     else found.stop();
     return found.task;
   }
@@ -116,6 +124,7 @@ export class Tasks {
   }
 
   #publish(task: Task): void {
+    if (this.#tasks.get(task.id)?.isForgotten) return;
     this.#notices.publish({ type: "task", payload: { ...task } });
   }
 
@@ -139,6 +148,7 @@ export class Tasks {
       if (success) task.vm = vmOf(result);
       else task.error = errorOf(errors, task.lines.at(-1));
     }
+    if (this.#tasks.get(task.id)?.isForgotten) return void this.#tasks.delete(task.id);
     const ended = this.list().filter(({ ended_at }) => ended_at !== undefined);
     for (const { id } of ended.slice(KEPT_MAX)) this.#tasks.delete(id);
     this.#publish(task);

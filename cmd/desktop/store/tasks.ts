@@ -11,7 +11,11 @@ import { act, connection } from "./store.ts";
 /** The newest first; absent until they were read. */
 export const tasks = signal<Task[] | undefined>(undefined);
 
+/** Tasks that the person has dismissed: a message about one may be under way. */
+const dismissed = new Set<string>();
+
 function putTask(task: Task): void {
+  if (dismissed.has(task.id)) return;
   const others = (tasks.value ?? []).filter(({ id }) => id !== task.id);
   tasks.value = [task, ...others].toSorted((a, b) => b.started_at.localeCompare(a.started_at));
 }
@@ -21,7 +25,11 @@ export function useTasks(): void {
   const isOnline = connection.value === "online";
   useEffect(() => onMessage(({ type, payload }) => type === "task" && putTask(payload)), []);
   useEffect(() => {
-    if (isOnline) act(async () => tasks.value = merged(tasks.value, (await api.tasks()).tasks));
+    if (isOnline) {
+      act(async () =>
+        tasks.value = merged(tasks.value, (await api.tasks()).tasks.filter(({ id }) => !dismissed.has(id)))
+      );
+    }
   }, [isOnline]);
 }
 
@@ -32,10 +40,12 @@ export async function begin(work: () => Promise<Task>): Promise<Task> {
   return task;
 }
 
-/** Ends a task, or forgets one that has ended. */
+/** Ends a task that runs, or forgets another one. */
 export function drop(task: Task): Promise<boolean> {
   return act(async () => {
     await api.cancelTask(task.id);
-    if (task.ended_at !== undefined) tasks.value = tasks.value?.filter(({ id }) => id !== task.id);
+    if (task.state === "running") return;
+    dismissed.add(task.id);
+    tasks.value = tasks.value?.filter(({ id }) => id !== task.id);
   });
 }

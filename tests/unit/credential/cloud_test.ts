@@ -186,7 +186,7 @@ Deno.test("an application at Azure gets a token for one service, by its secret o
   const claims = await claimsOf(sent.get("client_assertion")!, rsa, "PS256", audience);
   assertEquals([claims.iss, claims.sub, sent.has("client_secret")], [APPLICATION, APPLICATION, false]);
   const error = await problemOf(azure("graph"), '{"key":"bm8ga2V5"}', ["bm8ga2V5"]);
-  assert(/no RSA key/.test(error), error);
+  assert(/not an RSA key/.test(error), error);
 });
 
 const ACCOUNT = readGoogleFile(accountFile(await rsaKey("RS256")));

@@ -40,15 +40,22 @@ Deno.test("a task whose process has ended, and whose programs have not, can be c
   }
 });
 
-Deno.test("a cancelled task counts until its process has ended", async () => {
+Deno.test("a cancelled task counts until its process has ended, also when it was dismissed before", async () => {
   const dir = await Deno.makeTempDir();
   try {
     const tasks = tasksOf(dir, "exec sleep 60");
     const begun: Task[] = [];
     for (let at = 0; at < 4; at++) begun.push(tasks.start(REQUEST));
     for (const { id } of begun) tasks.cancel(id);
+    // The second time it is dismissed, though its process may still remove its work.
+    for (const { id } of begun) tasks.cancel(id);
+    assertEquals(tasks.list(), []);
+    assertEquals(assertThrows(() => tasks.cancel(begun[0].id), SbxError).code, "task.not_found");
     assertEquals(assertThrows(() => tasks.start(REQUEST), SbxError).code, "task.busy");
+    await eventually("their processes end", () => begun.every(({ ended_at }) => ended_at !== undefined));
+    tasks.cancel(tasks.start(REQUEST).id);
     await ended(tasks);
+    assertEquals(tasks.list().length, 1);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
