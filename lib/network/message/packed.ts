@@ -94,8 +94,11 @@ function gzipAt(bytes: Uint8Array): Uint8Array | undefined {
   return bytes.subarray(from);
 }
 
-/** Encoded `bytes` that are decoded first, which most bytes that look like a part do not survive. */
-const STEP = 4096;
+/**
+ * Encoded `bytes` that are decoded first, which most bytes that look like a part do not survive, and most
+ * that they may become: a part that is damaged later than that counts as work.
+ */
+const STEP = 4096, TRIAL_BYTES = 64 * 1024;
 
 /** A decoded part, and the packed `bytes` of it that were read. */
 interface Inflated {
@@ -107,23 +110,25 @@ interface Inflated {
 async function inflate(bytes: Uint8Array, most: number): Promise<Inflated> {
   const { constants: { Z_SYNC_FLUSH }, createInflateRaw, inflateRawSync } = await import("node:zlib");
   const options = { finishFlush: Z_SYNC_FLUSH };
-  const whole = (part: Uint8Array): Inflated | undefined => {
+  let isLonger = false;
+  const whole = (part: Uint8Array, maxOutputLength: number): Inflated | undefined => {
     try {
-      const info = { ...options, maxOutputLength: most, info: true };
+      const info = { ...options, maxOutputLength, info: true };
       // Its types know no `info`.
       const { buffer, engine } = inflateRawSync(part, info) as unknown as {
         buffer: Uint8Array;
         engine: { bytesWritten: number };
       };
       return { decoded: buffer, read: engine.bytesWritten };
-    } catch {
-      // Damaged, or longer.
+    } catch (error) {
+      // Otherwise it is damaged.
+      isLonger = (error as { code?: unknown }).code === "ERR_BUFFER_TOO_LARGE";
     }
   };
-  const first = whole(bytes.subarray(0, STEP));
-  if (!first) return { decoded: NO_BYTES, read: 0 };
-  if (first.read < STEP || bytes.length <= STEP) return first;
-  const all = whole(bytes);
+  const first = whole(bytes.subarray(0, STEP), Math.min(most, TRIAL_BYTES));
+  if (!first && !isLonger) return { decoded: NO_BYTES, read: 0 };
+  if (first && (first.read < STEP || bytes.length <= STEP)) return first;
+  const all = whole(bytes, most);
   if (all) return all;
   const decoder = createInflateRaw(options);
   const pieces: Uint8Array[] = [];
