@@ -52,7 +52,9 @@ export async function serve(
     case "ServiceAct":
       return await caller.reply(await replyToJobCall(jobs, services, call));
     case "Stop":
-      if (!call.force && session.info.state === "Running") await services.settle();
+      if (!call.force && session.info.state === "Running") {
+        await services.settle().catch((error) => log.error(error));
+      }
       return await caller.reply(await replyTo(session, call));
     default:
       await caller.reply(await replyTo(session, call));

@@ -218,9 +218,14 @@ export class ServiceRun {
       const id = pid();
       if (!stop.aborted && id !== undefined) {
         const argv = [`${LAYER_PATH}/bin/busybox`, "kill", "-s", `${stop_signal}`, `${id}`];
+        // Policy may ask a person about it, and ending a VM waits for no answer.
+        const asked = new AbortController();
+        const late = AbortSignal.any([stop, asked.signal]);
         // By number: an image may know no users.
-        const { answer } = await this.#run({ argv, cwd: "/", user: "0" }, CHECK_RUN_MS, stop);
-        if (answer === "yes") await this.#pause(STOP_MS, stop);
+        const signalled = this.#run({ argv, cwd: "/", user: "0" }, CHECK_RUN_MS, late);
+        const done = await Promise.race([signalled, this.#pause(CHECK_RUN_MS, late)]);
+        asked.abort();
+        if (done?.answer === "yes") await this.#pause(STOP_MS, stop);
       }
       over.abort();
     });

@@ -163,6 +163,19 @@ Deno.test("the image's signal comes first when its program is stopped, and SIGTE
     assertEquals((await reaches("Stopped")).exit_code, 143);
   }));
 
+Deno.test("an image's program is stopped without an answer to policy's question about its signal", () =>
+  withImage({ ...CONFIG, healthcheck: undefined }, async ({ guest, services, reaches }) => {
+    await services.act("image", "start");
+    await guest.next();
+    await reaches("Ready");
+    const stopped = services.settle();
+    // The program that sends the signal waits.
+    await guest.next();
+    guest.waited.resolve();
+    await stopped;
+    assertEquals((await reaches("Stopped")).exit_code, 143);
+  }));
+
 Deno.test("what an image says of its program is read as Docker does, and left out where it is wrong", () => {
   const program = (parts: Record<string, unknown>) => imageProgram({ env: {}, cmd: ["a"], ...parts });
   assertEquals(imageProgram({ env: {} }), undefined);
