@@ -52,22 +52,36 @@ Deno.test("a machine's program has its own files, and no other", () =>
     assertEquals(await Deno.readTextFile(other), "content");
   }));
 
-Deno.test("a machine's program reaches no network, no other process and no namespace", () =>
-  withMachine(async ({ launcher }) => {
+Deno.test("a machine's program reaches no network, no other process, no namespace, and no file's mode", () =>
+  withMachine(async ({ launcher, other, scratch }) => {
     using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const isIntel = Deno.build.arch === "x86_64";
     const tried = [
       `use Socket; socket(S, AF_INET, SOCK_STREAM, 0) or die "no TCP: $!\\n"; connect(S, sockaddr_in(${listener.addr.port}, inet_aton("127.0.0.1")))`,
       `use Socket; socket(S, AF_INET6, SOCK_DGRAM, 0) or die "no UDP: $!\\n"`,
       `use Socket; socket(S, 16, SOCK_RAW, 0) or die "no netlink: $!\\n"`,
       `kill(9, ${Deno.pid}) or die "no signal: $!\\n"`,
-      `syscall(${Deno.build.arch === "x86_64" ? 272 : 97}, 0x10000000) == 0 or die "no namespace: $!\\n"`,
+      `syscall(${isIntel ? 272 : 97}, 0x10000000) == 0 or die "no namespace: $!\\n"`,
       `syscall(425, 1, 0) >= 0 or die "no io_uring: $!\\n"`,
+      // Landlock decides on none of these, or not in each of its versions.
+      `chmod(0777, "${other}") or die "no mode: $!\\n"`,
+      `utime(0, 0, "${other}") or die "no time: $!\\n"`,
+      `truncate("${other}", 0) or die "no end: $!\\n"`,
+      `truncate("${scratch}", 0) or die "no end: $!\\n"`,
+      `shmget(4711, 4096, 01600) or die "no shared memory: $!\\n"`,
+      `my $l = pack("QQ", 1, 1); syscall(${
+        isIntel ? 302 : 261
+      }, ${Deno.pid}, 7, $l, 0) == 0 or die "no limit: $!\\n"`,
+      `my ($p, $n) = ("${other}", "user.x"); syscall(${
+        isIntel ? 188 : 5
+      }, $p, $n, $n, 1, 0) == 0 or die "no attribute: $!\\n"`,
     ];
     for (const script of tried) {
       const program = await launcher.spawn(["perl", "-e", script]);
       assertEquals((await program.status).code !== 0, true, script);
       assertMatch(await outputOf(program), /^no .*not permitted/, script);
     }
+    assertEquals(await Deno.readTextFile(other), "content");
   }));
 
 Deno.test("a machine's program gets its memory by number, and nothing of the environment", () =>
