@@ -5,7 +5,7 @@
 import { restrictCalls } from "../../../ffi/libc/confine.ts";
 import { restrictFiles } from "../../../ffi/libc/landlock.ts";
 import { opensFile, opensSocket } from "../../../ffi/libc/probe.ts";
-import { spawnWithFiles } from "../../../ffi/libc/spawn.ts";
+import { inheritNothing, spawnWithFiles } from "../../../ffi/libc/spawn.ts";
 import type { LauncherAnswer, LauncherMessage } from "./launcher.ts";
 
 const port = self as unknown as {
@@ -18,6 +18,8 @@ port.onmessage = ({ data }) => {
     if ("rights" in data) {
       if (!restrictCalls()) throw new Error("the kernel has no seccomp filters");
       const landlock = restrictFiles(data.rights);
+      // Files that this process got from a shell would be open in QEMU. A kernel with Landlock has the call.
+      if (landlock > 0) inheritNothing();
       const reached = [
         ...landlock > 0 ? data.mustNotOpen.filter(opensFile) : [],
         ...opensSocket() ? ["an Internet socket"] : [],

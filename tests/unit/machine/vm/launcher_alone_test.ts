@@ -101,6 +101,27 @@ Deno.test("a machine's program gets its memory by number, and nothing of the env
     }
   }));
 
+Deno.test("a machine's program gets no file that this process was started with", () =>
+  withMachine(async ({ other, launcher }) => {
+    const libc = Deno.dlopen("libc.so.6", {
+      open: { parameters: ["buffer", "i32"], result: "i32" },
+      close: { parameters: ["i32"], result: "i32" },
+    });
+    // Without O_CLOEXEC, as a shell has it for "3<file".
+    const file = libc.symbols.open(new TextEncoder().encode(`${other}\0`), 0);
+    try {
+      const script = `open(F, "<&=${file}") or die "not open: $!\\n"; print <F>`;
+      const program = await launcher.spawn(["perl", "-e", script]);
+      assertEquals([(await program.status).code !== 0, await outputOf(program)], [
+        true,
+        "not open: Bad file descriptor\n",
+      ]);
+    } finally {
+      libc.symbols.close(file);
+      libc.close();
+    }
+  }));
+
 Deno.test("the end of a machine's program has its code or its signal, and closing the launcher ends it", () =>
   withMachine(async ({ launcher }) => {
     const own = await launcher.spawn(["sh", "-c", "exit 3"]);
