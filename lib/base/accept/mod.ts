@@ -1,4 +1,5 @@
 /** Accepting connections, even after errors. */
+import { log } from "../log/mod.ts";
 
 /** Time before the next attempt after an error, in `ms`. */
 const RETRY_MS = 100;
@@ -22,9 +23,21 @@ export async function* acceptAll<Conn extends Deno.Conn>(
       }
       continue;
     }
-    // A second small piece would wait for the acknowledgement of the first, which its peer delays by 40 ms.
-    if ("setNoDelay" in conn) (conn as unknown as Deno.TcpConn).setNoDelay(true);
+    if ("setNoDelay" in conn) sendSmallAtOnce(conn as unknown as Deno.TcpConn);
     yield conn;
+  }
+}
+
+/**
+ * Sends small pieces of a connection at once: a second one would wait for the acknowledgement of the first,
+ * which its peer delays by 40 ms. macOS refuses it for a connection that its peer has broken off, which its
+ * reader sees.
+ */
+export function sendSmallAtOnce(conn: Pick<Deno.TcpConn, "setNoDelay">): void {
+  try {
+    conn.setNoDelay(true);
+  } catch (error) {
+    log.debug("a connection waits with small pieces:", error);
   }
 }
 

@@ -2,6 +2,7 @@
  * A proxy of this process for itself: clients that know plain HTTP proxies alone reach any way through it.
  */
 import { timingSafeEqual } from "@std/crypto";
+import { sendSmallAtOnce } from "../accept/mod.ts";
 import { asSbxError } from "../error/mod.ts";
 import { log } from "../log/mod.ts";
 import { timeLimit } from "../time/mod.ts";
@@ -77,7 +78,7 @@ export class Relay implements Disposable {
 
   async #answer(conn: Deno.TcpConn): Promise<void> {
     this.#waiting.add(conn);
-    conn.setNoDelay(true);
+    sendSmallAtOnce(conn);
     const timer = setTimeout(() => closeQuietly(conn), HEAD_MS);
     Deno.unrefTimer(timer);
     const { head, rest } = await readHead(conn).finally(() => {

@@ -1,6 +1,7 @@
 /**
  * TCP connections through a proxy: CONNECT (RFC 9110 §9.3.6), also over TLS, and SOCKS5 (RFC 1928, RFC 1929).
  */
+import { sendSmallAtOnce } from "../accept/mod.ts";
 import { ignore, SbxError } from "../error/mod.ts";
 import { parseAddress } from "../address/mod.ts";
 import { closeQuietly, writeAll } from "../wire/mod.ts";
@@ -204,7 +205,7 @@ async function bridged(far: Deno.Conn): Promise<Deno.TcpConn> {
       accepted.close();
       continue;
     }
-    accepted.setNoDelay(true);
+    sendSmallAtOnce(accepted);
     pipeBoth(accepted, far);
     return near;
   }

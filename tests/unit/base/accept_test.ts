@@ -23,3 +23,19 @@ Deno.test("accepted connections send small pieces at once, and Unix sockets are 
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+Deno.test("connections that were broken off before their option was set do not end the others", async () => {
+  // macOS fails so (EINVAL); Linux sets the option.
+  const broken = {
+    setNoDelay() {
+      throw new TypeError("Invalid argument (os error 22)");
+    },
+  } as unknown as Deno.TcpConn;
+  const queue = [broken, broken];
+  const accept = () => Promise.resolve(queue.shift()!);
+  let count = 0;
+  for await (const conn of acceptAll({ accept })) {
+    assertEquals(conn, broken);
+    if (++count === 2) break;
+  }
+});
