@@ -11,22 +11,36 @@ const LOOK_MS = 60_000;
  */
 export class Loans {
   readonly #store: Pick<CredentialStore, "endLoans">;
+  readonly #lookMs: number;
   #timer?: number;
+  #hasFailed = false;
 
-  constructor(store: Pick<CredentialStore, "endLoans">) {
+  /** @param lookMs longest wait before the next look, in `ms` */
+  constructor(store: Pick<CredentialStore, "endLoans">, lookMs = LOOK_MS) {
     this.#store = store;
+    this.#lookMs = lookMs;
   }
 
-  /** Removes the ones that are over, and looks again when the next one is. */
+  /** Removes the ones that are over, and looks again when the next one is, or after a failure. */
   look(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
-    this.#store.endLoans().then((next) => {
-      if (next === undefined || this.#timer !== undefined) return;
-      const wait = Math.min(Math.max(next - Date.now(), 0), LOOK_MS);
-      this.#timer = backgroundTimeout(() => this.look(), wait);
-    }).catch((error) => {
-      log.warn("a login that a VM was lent is over, and stays in the store:", error);
+    this.#waitForNext().then((wait) => {
+      if (wait === undefined || this.#timer !== undefined) return;
+      this.#timer = backgroundTimeout(() => this.look(), Math.min(Math.max(wait, 0), this.#lookMs));
     });
+  }
+
+  async #waitForNext(): Promise<number | undefined> {
+    try {
+      const next = await this.#store.endLoans();
+      this.#hasFailed = false;
+      return next === undefined ? undefined : next - Date.now();
+    } catch (error) {
+      // Once: a store that cannot be read fails at each look.
+      if (!this.#hasFailed) log.warn("a login that a VM was lent is over, and stays in the store:", error);
+      this.#hasFailed = true;
+      return this.#lookMs;
+    }
   }
 }
