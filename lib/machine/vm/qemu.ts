@@ -119,7 +119,12 @@ function startHelpers(spec: MachineSpec): Programs {
   const tools = findTools(spec.arch);
   const launcher = new Launcher(spec);
   if (workspace === undefined) return { launcher };
-  return { launcher, helpers: new Helpers(tools, { ...spec, workspace }, launcher) };
+  try {
+    return { launcher, helpers: new Helpers(tools, { ...spec, workspace }, launcher) };
+  } catch (error) {
+    launcher.close();
+    throw error;
+  }
 }
 
 async function end({ launcher, helpers }: Programs): Promise<void> {

@@ -2,7 +2,11 @@ import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { MemoryFile } from "../../../../ffi/libc/memory.ts";
 import { SbxError } from "../../../../lib/base/error/mod.ts";
+import { currentArch } from "../../../../lib/base/arch/mod.ts";
+import { SOCKETS } from "../../../../lib/machine/vm/command.ts";
+import { Qemu } from "../../../../lib/machine/vm/mod.ts";
 import { Launcher, type MachineProgram } from "../../../../lib/machine/vm/launcher.ts";
+import { eventually } from "../../../helper/sbx.ts";
 
 /** A machine's folder and images, and a file beside them; `run` gives a script's exit code and output. */
 async function withMachine(
@@ -151,4 +155,28 @@ Deno.test("a program that is not there is named", () =>
   withMachine(async ({ launcher }) => {
     const error = await assertRejects(() => launcher.spawn(["/usr/bin/none-such"]), SbxError);
     assertEquals(error.message, "/usr/bin/none-such could not be started: posix_spawn: ENOENT");
+  }));
+
+function workerThreads(): number {
+  return [...Deno.readDirSync("/proc/self/task")].filter(({ name }) => {
+    try {
+      return Deno.readTextFileSync(`/proc/self/task/${name}/comm`).startsWith("worker-");
+    } catch {
+      // It has ended meanwhile.
+      return false;
+    }
+  }).length;
+}
+
+Deno.test("a machine whose helpers cannot be started leaves no thread", () =>
+  withMachine(async ({ dir, scratch, launcher }) => {
+    await launcher.confined;
+    // In the place of a socket, a folder that is not empty.
+    await Deno.mkdir(join(dir, SOCKETS.vsock, "sub"), { recursive: true });
+    const images = { kernel: scratch, initrd: scratch, rootfs: scratch, scratch };
+    const size = { arch: currentArch(), cpus: 1, ramMb: 256, accelerator: "tcg" as const };
+    const spec = { ...images, ...size, dir, workspace: dir, logs: dir, onConsole() {}, onDiskFull() {} };
+    const before = workerThreads();
+    await assertRejects(() => new Qemu().start(spec), Error, "not empty");
+    await eventually("no other thread is left", () => workerThreads() <= before);
   }));
