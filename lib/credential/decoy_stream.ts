@@ -9,7 +9,7 @@ import { latin1 } from "./body.ts";
 import { COMMON_HEAD, placeIn } from "./decoy.ts";
 import { Finder } from "./finder.ts";
 import { decoyUsed } from "./grant.ts";
-import { SECRET_MAX } from "./form.ts";
+import { SECRET_MAX, SECRET_MIN } from "./form.ts";
 import { PART_MIN } from "./message.ts";
 import { REF_PREFIX } from "./ref.ts";
 import type { Vault } from "./vault.ts";
@@ -30,7 +30,10 @@ function decoyFinder(vault: Vault): Finder | undefined {
   if (cache.has(finder)) return cache.get(finder);
   const texts = [...vault.decoyTexts()]
     .filter(([, text]) => !text.startsWith(REF_PREFIX))
-    .map(([ref, text]): [string, string] => [ref, text.replace(COMMON_HEAD, "")]);
+    .map(([ref, text]): [string, string] => {
+      const own = text.replace(COMMON_HEAD, "");
+      return [ref, own.length < SECRET_MIN ? text : own];
+    });
   const found = texts.length > 0 ? new Finder(texts, { shapes: false }) : undefined;
   cache.set(finder, found);
   return found;
