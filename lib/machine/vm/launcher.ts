@@ -159,9 +159,19 @@ function notConfined(reason: string): SbxError {
 
 /** Places that the thread tries once it is confined; all that sbx keeps is in the first one. */
 function mustNotOpen(): string[] {
-  return [home().dir, "/etc/passwd", "/proc"].filter((path) =>
-    !SYSTEM.some((folder) => path === folder || path.startsWith(`${folder}/`))
-  );
+  return [home().dir, "/etc/passwd", "/proc"].filter((path) => {
+    const place = placeOf(path);
+    return !SYSTEM.some((folder) => place === folder || place.startsWith(`${folder}/`));
+  });
+}
+
+/** A path without links: a home may be one. */
+function placeOf(path: string): string {
+  try {
+    return Deno.realPathSync(path);
+  } catch {
+    return path;
+  }
 }
 
 function rightsOf(files?: MachineFiles): FileRights {

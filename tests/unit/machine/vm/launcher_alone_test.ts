@@ -105,6 +105,26 @@ Deno.test("a machine's program gets its memory by number, and nothing of the env
     }
   }));
 
+Deno.test({
+  name: "a machine of a home that is a link to a folder of programs starts",
+  // A home is its user's own folder.
+  ignore: Deno.uid() !== 0,
+  fn: () =>
+    withMachine(async ({ dir, scratch }) => {
+      const before = Deno.env.get("SBX_HOME");
+      await Deno.symlink("/usr/share", join(dir, "home"));
+      Deno.env.set("SBX_HOME", join(dir, "home"));
+      const launcher = new Launcher({ dir, kernel: scratch, initrd: scratch, rootfs: scratch, scratch });
+      try {
+        assert(await launcher.confined >= 0);
+      } finally {
+        launcher.close();
+        if (before === undefined) Deno.env.delete("SBX_HOME");
+        else Deno.env.set("SBX_HOME", before);
+      }
+    }),
+});
+
 Deno.test("a machine's program gets no file that this process was started with", () =>
   withMachine(async ({ other, launcher }) => {
     const libc = Deno.dlopen("libc.so.6", {
