@@ -36,6 +36,7 @@ import { limitMachine, panicOf, specOf } from "./machine.ts";
 import { Orders } from "./orders.ts";
 import { type Report, SessionReport } from "./report.ts";
 import type { Responder } from "./response.ts";
+import { newlyFailed } from "./services/mod.ts";
 import type { SpareMachine } from "./spare.ts";
 import { Stages, startMachine } from "./start.ts";
 import { discard, isSuspended, originOf, requireRoom, type VmCopy } from "./suspend.ts";
@@ -277,9 +278,7 @@ export class Session {
     const before = this.info.failed_services ?? [];
     this.#report.set({ failed_services: failed.length > 0 ? failed : undefined });
     const { statements } = await this.enforcement;
-    for (const { name, reason } of failed) {
-      if (!before.some((each) => each.name === name)) statements.serviceFailed(name, reason);
-    }
+    for (const { name, reason } of newlyFailed(before, failed)) statements.serviceFailed(name, reason);
   }
 
   /** @param own program in a terminal of its own; absent: the login shell, in the VM's one shared terminal */

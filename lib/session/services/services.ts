@@ -15,6 +15,18 @@ export interface FailedService {
   is_unhealthy?: true;
 }
 
+/**
+ * Services that have failed for good since before, for the record. The health of an image's program comes and
+ * goes as its guest likes; each of its checks is recorded.
+ */
+export function newlyFailed(
+  before: readonly FailedService[],
+  failed: readonly FailedService[],
+): FailedService[] {
+  const known = new Set(before.filter(({ is_unhealthy }) => !is_unhealthy).map(({ name }) => name));
+  return failed.filter(({ name, is_unhealthy }) => !is_unhealthy && !known.has(name));
+}
+
 /** Parts of a VM's process that its services use. */
 export interface ServicesOptions {
   jobs: Jobs;

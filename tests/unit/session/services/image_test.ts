@@ -3,7 +3,12 @@ import { assertEquals } from "@std/assert";
 import { imagePorts, imageProgram } from "../../../../lib/release/environment/mod.ts";
 import type { JobProgram, JobRecord } from "../../../../lib/session/job/mod.ts";
 import { type JobRunner, Jobs } from "../../../../lib/session/job/mod.ts";
-import { type FailedService, imageService, Services } from "../../../../lib/session/services/mod.ts";
+import {
+  type FailedService,
+  imageService,
+  newlyFailed,
+  Services,
+} from "../../../../lib/session/services/mod.ts";
 import { eventually } from "../../../helper/sbx.ts";
 
 const PID = 4711;
@@ -117,6 +122,18 @@ Deno.test("a person starts an image's program; its health check sets its state, 
     assertEquals(guest.failed, []);
     assertEquals(guest.pauses.slice(0, 3), [5000, 60_000, 60_000]);
   }));
+
+Deno.test("the record has a service that failed for good, once, and none that is unhealthy", () => {
+  const [failed, unhealthy]: FailedService[] = [
+    { name: "image", reason: "exit code 1" },
+    { name: "image", reason: "exit code 1", is_unhealthy: true },
+  ];
+  assertEquals(newlyFailed([], [failed]), [failed]);
+  assertEquals(newlyFailed([], [unhealthy]), []);
+  assertEquals(newlyFailed([unhealthy], [failed]), [failed]);
+  assertEquals(newlyFailed([failed], [failed]), []);
+  assertEquals(newlyFailed([{ name: "web", reason: "" }], [failed]), [failed]);
+});
 
 Deno.test("failures in the start period of an image's program do not count, until a check succeeds", () =>
   withImage(
