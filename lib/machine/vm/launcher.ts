@@ -74,6 +74,7 @@ export class Launcher {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, PromiseWithResolvers<number>>();
   #last = 0;
+  #isClosed = false;
 
   /** Begins at once; {@linkcode spawn} waits until its thread is confined. @param files of its machine */
   constructor(files?: MachineFiles) {
@@ -110,6 +111,7 @@ export class Launcher {
    */
   async spawn(argv: string[], keep: number[] = []): Promise<MachineProgram> {
     await this.confined;
+    if (this.#isClosed) throw noMachine();
     const id = ++this.#last;
     const started = Promise.withResolvers<number>();
     this.#waiting.set(id, started);
@@ -130,9 +132,11 @@ export class Launcher {
     }
   }
 
-  /** Ends its thread, and with it the programs that still run. */
+  /** Ends its thread, and with it the programs that still run. One that is being started does not start. */
   close(): void {
+    this.#isClosed = true;
     this.#worker.terminate();
+    for (const { reject } of this.#waiting.values()) reject(noMachine());
   }
 }
 
@@ -149,6 +153,10 @@ export async function tryConfinement(): Promise<number> {
   } finally {
     launcher.close();
   }
+}
+
+function noMachine(): SbxError {
+  return new SbxError("vm.boot_failed", "the machine has ended, and starts no program");
 }
 
 function notConfined(reason: string): SbxError {

@@ -177,6 +177,17 @@ Deno.test("a program that is not there is named", () =>
     assertEquals(error.message, "/usr/bin/none-such could not be started: posix_spawn: ENOENT");
   }));
 
+Deno.test("a machine that has ended starts no program, and none waits for it", () =>
+  withMachine(async ({ launcher }) => {
+    await launcher.confined;
+    const started = assertRejects(() => launcher.spawn(["sleep", "1000"]), SbxError, "has ended");
+    // It is asked for by then, and the thread has not answered.
+    await Promise.resolve();
+    launcher.close();
+    await started;
+    await assertRejects(() => launcher.spawn(["true"]), SbxError, "has ended");
+  }));
+
 function workerThreads(): number {
   return [...Deno.readDirSync("/proc/self/task")].filter(({ name }) => {
     try {
