@@ -380,7 +380,7 @@ interface EffectProps {
 const TRY_MS = 600;
 /** `ms` of events that a draft is tried on. */
 const TRIED_MS = 7 * 24 * 3600 * 1000;
-/** Events that are listed: the newest. */
+/** Most events that are listed: the oldest ones. */
 const LISTED_MAX = 100;
 
 /** Shows, while a draft is written, which recorded decisions it changes. */
