@@ -1,5 +1,6 @@
 /** The service that is an image's program: its health check and its signal. Programs are promises. */
 import { assertEquals } from "@std/assert";
+import { timeLimit } from "../../../../lib/base/time/mod.ts";
 import { imagePorts, imageProgram } from "../../../../lib/release/environment/mod.ts";
 import type { JobProgram, JobRecord } from "../../../../lib/session/job/mod.ts";
 import { type JobRunner, Jobs } from "../../../../lib/session/job/mod.ts";
@@ -12,12 +13,16 @@ import {
 import { eventually } from "../../../helper/sbx.ts";
 
 const PID = 4711;
+/** Time that a program has to end after its image's signal, in `ms`. */
+const STOP_MS = timeLimit(10_000);
+/** Time between health checks: no whole multiple of the other. */
+const INTERVAL_MS = 61_000;
 const CONFIG = {
   env: {},
   entrypoint: ["/serve"],
   cmd: ["all"],
   stop_signal: "SIGQUIT",
-  healthcheck: { Test: ["CMD-SHELL", "probe"], Interval: 60e9, Timeout: 5e9, Retries: 2 },
+  healthcheck: { Test: ["CMD-SHELL", "probe"], Interval: INTERVAL_MS * 1e6, Timeout: 5e9, Retries: 2 },
 };
 
 /** Programs that run, which the test ends. */
@@ -69,7 +74,7 @@ async function withImage(
     onFailed: (failed) => guest.failed = failed,
     async pause(ms) {
       guest.pauses.push(ms);
-      await (ms === 10_000 ? guest.waited.promise : new Promise((resolve) => setTimeout(resolve)));
+      await (ms === STOP_MS ? guest.waited.promise : new Promise((resolve) => setTimeout(resolve)));
     },
   });
   const ofImage = async () => (await jobs.list()).find(({ service }) => service?.name === "image");
@@ -120,7 +125,7 @@ Deno.test("a person starts an image's program; its health check sets its state, 
     (await check())(0);
     await reaches("Ready");
     assertEquals(guest.failed, []);
-    assertEquals(guest.pauses.slice(0, 3), [5000, 60_000, 60_000]);
+    assertEquals(guest.pauses.slice(0, 3), [5000, INTERVAL_MS, INTERVAL_MS]);
   }));
 
 Deno.test("the record has a service that failed for good, once, and none that is unhealthy", () => {
@@ -139,7 +144,13 @@ Deno.test("failures in the start period of an image's program do not count, unti
   withImage(
     {
       ...CONFIG,
-      healthcheck: { Test: ["CMD", "probe"], Retries: 1, StartPeriod: 3600e9, StartInterval: 2e9 },
+      healthcheck: {
+        Test: ["CMD", "probe"],
+        Interval: INTERVAL_MS * 1e6,
+        Retries: 1,
+        StartPeriod: 3600e9,
+        StartInterval: 2e9,
+      },
     },
     async ({ guest, services, reaches }) => {
       await services.act("image", "start");
@@ -151,7 +162,7 @@ Deno.test("failures in the start period of an image's program do not count, unti
       await reaches("Ready");
       (await guest.next()).end(1);
       await reaches("Unhealthy");
-      assertEquals(guest.pauses.slice(0, 8), [...Array(6).fill(2000), 30_000, 30_000]);
+      assertEquals(guest.pauses.slice(0, 8), [...Array(6).fill(2000), INTERVAL_MS, INTERVAL_MS]);
     },
   ));
 
@@ -174,7 +185,7 @@ Deno.test("the image's signal comes first when its program is stopped, and SIGTE
     await reaches("Ready");
     const late = services.act("image", "stop");
     (await guest.next()).end(0);
-    await eventually("it has time to end", () => guest.pauses.includes(10_000));
+    await eventually("it has time to end", () => guest.pauses.includes(STOP_MS));
     guest.waited.resolve();
     await late;
     assertEquals((await reaches("Stopped")).exit_code, 143);
