@@ -53,7 +53,8 @@ function Found({ days, prices, unreadable, span }: Answer & { span: number }) {
   const costs = costDaysOf(days, now.value, span);
   const total = sumOf(days);
   const today = sumOf(days.filter(({ day }) => day === costs.days.at(-1)?.day));
-  if (days.length === 0) return <p class="empty">{words.none}</p>;
+  const unread = unreadable.length > 0 && words.unreadable(unreadable.length);
+  if (days.length === 0) return <p class="empty">{words.none} {unread}</p>;
   return (
     <>
       <ul class="tiles three" aria-label={words.byDay}>
@@ -90,7 +91,7 @@ function Found({ days, prices, unreadable, span }: Answer & { span: number }) {
         </Table>
       </section>
       <p class="hint">
-        {text.calls.prices(prices)} {unreadable.length > 0 && words.unreadable(unreadable.length)}
+        {text.calls.prices(prices)} {unread}
       </p>
     </>
   );
