@@ -90,6 +90,7 @@ export class Launcher {
     worker.addEventListener("error", (event) => {
       event.preventDefault();
       failed(event.message);
+      for (const id of this.#waiting.keys()) failed(event.message, id);
     });
     worker.addEventListener("message", ({ data }: MessageEvent<LauncherAnswer>) => {
       if ("landlock" in data) ready.resolve(data.landlock);
