@@ -269,6 +269,8 @@ export class DesktopHome implements AsyncDisposable {
     if (call.t === "Withdraw") {
       return await caller.reply({ t: "Withdrawn", ask: withdrawAnswer(this.gate, call.ask_id, call.by) });
     }
+    // The service asks before it reads: an event that a message named can then be read.
+    if (call.t === "Flush") await this.ledger.flush();
     const reply: Reply = call.t === "Asks"
       ? { t: "Asks", asks: this.gate.asks.pending() }
       : call.t === "AsksInForce"

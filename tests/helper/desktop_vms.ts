@@ -100,6 +100,7 @@ export class LiveVm implements AsyncDisposable {
       this.#listeners.add(caller);
       return void await caller.input();
     }
+    if (call.t === "Flush") await this.#ledger.flush();
     const replies: Partial<Record<Call["t"], Reply>> = {
       Asks: { t: "Asks", asks: [] },
       AsksInForce: { t: "AsksInForce", asks: [] },

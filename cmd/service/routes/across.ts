@@ -16,6 +16,7 @@ import {
   countAcross,
   findingsAcross,
   type FindingTriage,
+  flushRecord,
   isChosen,
   type LedgerFinder,
   makeReport,
@@ -28,10 +29,17 @@ import {
 import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Most sessions of a home that one question covers (docs/design/contracts/14-limits.md §14). */
 const SESSIONS_MAX = 100_000;
+
+/**
+ * Longest wait in `ms` for the last rows of all VMs: one that does not answer must not hold up an answer about
+ * the others.
+ */
+const FLUSH_MS = timeLimit(1000);
 
 /** Most sessions in a list. */
 const LISTED_MAX = 1000;
@@ -39,7 +47,7 @@ const LISTED_MAX = 1000;
 /** Parts of the service that the routes ask. */
 interface AcrossParts {
   home: Home;
-  registry: { all(): { record: { id: string } }[] };
+  registry: { all(): (Parameters<typeof flushRecord>[0] & { record: { id: string } })[] };
   sessions: Pick<Sessions, "list">;
   triage: Pick<FindingTriage, "list">;
 }
@@ -50,8 +58,13 @@ export function routeAcross(app: Hono, parts: AcrossParts, findLedger: LedgerFin
   routeWholeRecords(app, parts, findLedger);
 }
 
-async function choose({ home, sessions }: AcrossParts, choice: SessionChoice) {
-  return chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
+/** The sessions that a question is about; the ledgers of running ones have what a message named before it. */
+async function choose({ home, sessions, registry }: AcrossParts, choice: SessionChoice) {
+  const chosen = chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
+  const ids = new Set(chosen.map(({ id }) => id));
+  const running = registry.all().filter(({ record }) => ids.has(record.id));
+  await Promise.all(running.map((vm) => flushRecord(vm, FLUSH_MS)));
+  return chosen;
 }
 
 /** Questions over the records of many sessions, answered by their indexes. */

@@ -16,6 +16,7 @@ import {
   overviewOf,
   readAcross,
 } from "../../../lib/service/mod.ts";
+import type { Vm } from "../../../lib/service/vm/vm.ts";
 import { sessionPaths } from "../../../lib/session/files/mod.ts";
 import { execEvent, requestEvent } from "../../helper/ledger.ts";
 
@@ -62,6 +63,12 @@ async function withSessions(
   } finally {
     await Deno.remove(dir, { recursive: true });
   }
+}
+
+/** A VM of the service. @param flush answers its process's only call */
+function vmOf(id: string, state: "Running" | "Stopped", flush?: () => Promise<void>) {
+  const process = { call: async ({ t }: { t: string }) => t === "Flush" ? await flush?.() : undefined };
+  return { record: { id }, state: { state }, process } as unknown as Pick<Vm, "record" | "state" | "process">;
 }
 
 const commands = (events: { process?: { activity: { command: string } } }[]) =>
@@ -218,7 +225,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
     });
     routeAcross(app, {
       home,
-      registry: { all: () => sessions.slice(0, 2).map(({ id }) => ({ record: { id } })) },
+      registry: { all: () => sessions.slice(0, 2).map(({ id }) => vmOf(id, "Stopped")) },
       sessions: { list: () => Promise.resolve(sessions) },
       triage: {
         list: (ledger) => {
@@ -342,6 +349,30 @@ Deno.test("the overview has a bounded number of steps of all VMs together", () =
     assertEquals([vms.map(({ steps }) => steps.length), unreadable], [[3, 3], []]);
     const refused = await assertRejects(() => overviewOf(chosen, ids, terms, 5), SbxError);
     assertEquals(refused.code, "request.invalid");
+  }));
+
+Deno.test("an answer over all sessions has the events that a message named before it", () =>
+  withSessions([{ name: "a", times: [], ended: false }], async (home, sessions) => {
+    const [{ id }] = sessions;
+    await using ledger = await Ledger.open(sessionPaths(home, id).ledger, { sessionId: id });
+    const app = new Hono();
+    routeAcross(app, {
+      home,
+      registry: { all: () => [vmOf(id, "Running", () => ledger.flush())] },
+      sessions: { list: () => Promise.resolve(sessions) },
+      triage: { list: () => Promise.resolve([]) },
+    }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
+    const get = async (path: string) => await (await app.request(path)).json();
+    const append = (time: number) => {
+      const event = execEvent(`a ${time}`);
+      Object.assign(event.common, { session_id: id, timestamp_unix_ms: START + time * 1000 });
+      ledger.append({ event });
+    };
+    append(1);
+    assertEquals(commands((await get("/sessions/events")).events), ["a 1"]);
+    append(2);
+    const { vms, today } = await get(`/sessions/overview?since=${START}&today=${START}&step=10000`);
+    assertEquals([vms[0].steps[0].events, today.events], [2, 2]);
   }));
 
 Deno.test("certificates are made one after another: each reads a whole record", () => {

@@ -48,7 +48,9 @@ export async function overviewOf(
       }
     }
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  // After a refusal too, no record is read any more.
+  const works = await Promise.allSettled(Array.from({ length: AT_ONCE }, work));
+  for (const done of works) if (done.status === "rejected") throw done.reason;
   const day = await countAcross(sessions, { since: today }, DAY_MS);
   for (const id of day.unreadable) unreadable.add(id);
   const sum = (of: "events" | "denied") => day.steps.reduce((all, counts) => all + counts[of], 0);
