@@ -35,10 +35,7 @@ import { handle } from "../handle.ts";
 /** Most sessions of a home that one question covers (docs/design/contracts/14-limits.md §14). */
 const SESSIONS_MAX = 100_000;
 
-/**
- * Longest wait in `ms` for the last rows of all VMs: one that does not answer must not hold up an answer about
- * the others.
- */
+/** Longest wait in `ms` for the last rows of all VMs: one without an answer must not hold up the others. */
 const FLUSH_MS = timeLimit(1000);
 
 /** Most sessions in a list. */
@@ -58,7 +55,7 @@ export function routeAcross(app: Hono, parts: AcrossParts, findLedger: LedgerFin
   routeWholeRecords(app, parts, findLedger);
 }
 
-/** The sessions that a question is about; the ledgers of running ones have what a message named before it. */
+/** The sessions that a question is about; running ones have every event in the ledger that a message named. */
 async function choose({ home, sessions, registry }: AcrossParts, choice: SessionChoice) {
   const chosen = chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
   const ids = new Set(chosen.map(({ id }) => id));
