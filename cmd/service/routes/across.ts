@@ -55,7 +55,7 @@ export function routeAcross(app: Hono, parts: AcrossParts, findLedger: LedgerFin
   routeWholeRecords(app, parts, findLedger);
 }
 
-/** The sessions that a question is about; running ones have every event in the ledger that a message named. */
+/** The sessions that a question is about. Their ledgers have every event that a message has named. */
 async function choose({ home, sessions, registry }: AcrossParts, choice: SessionChoice) {
   const chosen = chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
   const ids = new Set(chosen.map(({ id }) => id));
