@@ -4,6 +4,7 @@ import { api } from "../../api/routes.ts";
 import { query, setQuery } from "../../app/route.ts";
 import { Table } from "../../part/common.tsx";
 import { CostChart } from "../../part/cost_chart.tsx";
+import { Segments } from "../../part/segments.tsx";
 import { now } from "../../part/time.tsx";
 import { costDaysOf, type DayCost, modelOf } from "../../store/cost_days.ts";
 import { useLoaded } from "../../store/store.ts";
@@ -25,18 +26,13 @@ export function CostsPage() {
     <>
       <div class="head">
         <h1>{text.page.costs}</h1>
-        <div class="segments" role="group" aria-label={words.days}>
-          {SPANS.map((each) => (
-            <button
-              key={each}
-              type="button"
-              aria-pressed={each === span}
-              onClick={() => setQuery({ days: each === SPAN ? undefined : String(each) })}
-            >
-              {words.last(each)}
-            </button>
-          ))}
-        </div>
+        <Segments
+          label={words.days}
+          choices={SPANS}
+          chosen={span}
+          textOf={words.last}
+          onChoose={(each) => setQuery({ days: each === SPAN ? undefined : String(each) })}
+        />
       </div>
       <p class="lead">{words.about}</p>
       {value.value

@@ -11,6 +11,7 @@ import { When } from "../../part/time.tsx";
 import { act, useLoaded } from "../../store/store.ts";
 import { begin, tasks, useTasks } from "../../store/tasks.ts";
 import { FilterField } from "../../part/search.tsx";
+import { Segments } from "../../part/segments.tsx";
 import { text } from "../../text/en.ts";
 
 /** Stands for files that a profile names itself. */
@@ -59,18 +60,13 @@ export function ImagesPage() {
           value={sought.value ?? ""}
           onFilter={(typed) => sought.value = typed || undefined}
         />
-        <div class="segments" role="group" aria-label={words.show}>
-          {SHOWS.map((each) => (
-            <button
-              key={each}
-              type="button"
-              aria-pressed={(show.value ?? "all") === each}
-              onClick={() => show.value = each === "all" ? undefined : each}
-            >
-              {words.shows[each]}
-            </button>
-          ))}
-        </div>
+        <Segments
+          label={words.show}
+          choices={SHOWS}
+          chosen={show.value ?? "all"}
+          textOf={(each) => words.shows[each]}
+          onChoose={(each) => show.value = each === "all" ? undefined : each}
+        />
         {all && <span class="hint">{words.total(own.length, formatBytes(bytes))}</span>}
       </div>
       {shown === undefined ? <p role="status">{text.common.loading}</p> : (

@@ -9,6 +9,7 @@ import { CostChart } from "../../../part/cost_chart.tsx";
 import { BodyText } from "../../../part/http.tsx";
 import { Icon } from "../../../part/icon.tsx";
 import { SearchField } from "../../../part/search.tsx";
+import { Segments } from "../../../part/segments.tsx";
 import { now, When } from "../../../part/time.tsx";
 import { costDaysOf, spanOf } from "../../../store/cost_days.ts";
 import { useLoaded } from "../../../store/store.ts";
@@ -34,18 +35,13 @@ export function CallsView({ vm }: { vm: Recorded }) {
     <>
       <Costs vm={vm} count={calls?.length} />
       <div class="filters">
-        <div class="segments" role="group" aria-label={words.kind}>
-          {KINDS.map((each) => (
-            <button
-              key={each}
-              type="button"
-              aria-pressed={each === kind}
-              onClick={() => setQuery({ kind: each === "all" ? undefined : each })}
-            >
-              {words.kinds[each]}
-            </button>
-          ))}
-        </div>
+        <Segments
+          label={words.kind}
+          choices={KINDS}
+          chosen={kind}
+          textOf={(each) => words.kinds[each]}
+          onChoose={(each) => setQuery({ kind: each === "all" ? undefined : each })}
+        />
         <SearchField label={words.find} value={q} onSearch={(q) => setQuery({ q })} />
         <span class="hint" role="status">
           {calls === undefined ? text.common.loading : words.calls(calls.length, conversation.hasOlder.value)}
