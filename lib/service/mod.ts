@@ -37,6 +37,7 @@ export {
   eventsOf,
   explainEvent,
   flushRecord,
+  flushRecords,
   type LedgerFinder,
   ledgerFinder,
   sessionEvents,

@@ -16,7 +16,7 @@ import {
   countAcross,
   findingsAcross,
   type FindingTriage,
-  flushRecord,
+  flushRecords,
   isChosen,
   type LedgerFinder,
   makeReport,
@@ -29,14 +29,10 @@ import {
 import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
-import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { handle } from "../handle.ts";
 
 /** Most sessions of a home that one question covers (docs/design/contracts/14-limits.md §14). */
 const SESSIONS_MAX = 100_000;
-
-/** Longest wait in `ms` for the last rows of all VMs: one without an answer must not hold up the others. */
-const FLUSH_MS = timeLimit(1000);
 
 /** Most sessions in a list. */
 const LISTED_MAX = 1000;
@@ -44,7 +40,7 @@ const LISTED_MAX = 1000;
 /** Parts of the service that the routes ask. */
 interface AcrossParts {
   home: Home;
-  registry: { all(): (Parameters<typeof flushRecord>[0] & { record: { id: string } })[] };
+  registry: { all(): Parameters<typeof flushRecords>[0] };
   sessions: Pick<Sessions, "list">;
   triage: Pick<FindingTriage, "list">;
 }
@@ -58,9 +54,7 @@ export function routeAcross(app: Hono, parts: AcrossParts, findLedger: LedgerFin
 /** The sessions that a question is about. Their ledgers have every event that a message has named. */
 async function choose({ home, sessions, registry }: AcrossParts, choice: SessionChoice) {
   const chosen = chooseSessions(home, await sessions.list(SESSIONS_MAX), choice);
-  const ids = new Set(chosen.map(({ id }) => id));
-  const running = registry.all().filter(({ record }) => ids.has(record.id));
-  await Promise.all(running.map((vm) => flushRecord(vm, FLUSH_MS)));
+  await flushRecords(registry.all(), chosen);
   return chosen;
 }
 

@@ -15,6 +15,7 @@ import type { Rule } from "../../../lib/policy/mod.ts";
 import {
   chooseSessions,
   findChange,
+  flushRecords,
   hitsAcross,
   type LedgerFinder,
   ruleDigest,
@@ -111,7 +112,9 @@ export function routePolicy(
     await rules.policyOf(params.id);
     const listed = await sessions.list(SESSIONS_MAX);
     const own = listed.filter(({ profile_id }) => profile_id === params.id);
-    return await hitsAcross(chooseSessions(rules.home, own, {}), since);
+    const chosen = chooseSessions(rules.home, own, {});
+    await flushRecords(registry.all(), chosen);
+    return await hitsAcross(chosen, since);
   });
   handle(app, policyRoutes.asks, async () => ({ asks: await asks.list() }));
   handle(app, policyRoutes.asksInForce, async () => {
@@ -141,7 +144,9 @@ export function routePolicy(
     if (since === undefined) return session === undefined ? undefined : { ledger: await findLedger(session) };
     const listed = await sessions.list(SESSIONS_MAX);
     const own = listed.filter(({ profile_id }) => session !== undefined || profile_id === profile);
-    return { sessions: chooseSessions(rules.home, own, { vm: session }), since };
+    const chosen = chooseSessions(rules.home, own, { vm: session });
+    await flushRecords(registry.all(), chosen);
+    return { sessions: chosen, since };
   }
 
   /** Name of a running VM; the id of one that has ended meanwhile. */

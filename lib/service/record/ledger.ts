@@ -43,6 +43,8 @@ interface VmFinder {
  * the rows that are in the file.
  */
 const FLUSH_MS = timeLimit(5000);
+/** The same for the records of all VMs: one without an answer must not hold up the others. */
+const FLUSH_ALL_MS = timeLimit(1000);
 
 /**
  * Makes a finder by session id or by VM name. It finds deleted VMs too: the last one of a name. The ledger of
@@ -87,6 +89,20 @@ export async function flushRecord(
   const timer = setTimeout(resolve, ms);
   await Promise.race([sharedFlush(process, ms), promise]);
   clearTimeout(timer);
+}
+
+/**
+ * {@linkcode flushRecord} of all running VMs among some sessions, for a read of their records.
+ *
+ * @param vms VMs of the service
+ */
+export async function flushRecords(
+  vms: readonly (Pick<Vm, "state" | "process"> & { record: Pick<Vm["record"], "id"> })[],
+  sessions: readonly { id: string }[],
+): Promise<void> {
+  const ids = new Set(sessions.map(({ id }) => id));
+  const chosen = vms.filter(({ record }) => ids.has(record.id));
+  await Promise.all(chosen.map((vm) => flushRecord(vm, FLUSH_ALL_MS)));
 }
 
 /** A call that begins from now on: one under way may have left out this reader's event. */
