@@ -17,7 +17,8 @@ const RULESET_BYTES = 24, PATH_BYTES = 12;
 const EXECUTE = 1n << 0n, WRITE_FILE = 1n << 1n, READ_FILE = 1n << 2n, READ_DIR = 1n << 3n;
 const REMOVE_FILE = 1n << 5n, MAKE_SOCK = 1n << 9n;
 const TRUNCATE = 1n << 14n, IOCTL_DEV = 1n << 15n;
-const VERSIONS = { truncate: 3, network: 4, ioctl: 5, scope: 6 } as const;
+/** Versions that brought limits on the network, and on abstract sockets and signals. */
+const VERSIONS = { network: 4, scope: 6 } as const;
 /** All rights of version 1, and the ones that versions 2, 3 and 5 added. */
 const FIRST_RIGHTS = (1n << 13n) - 1n,
   LATER_RIGHTS = [[2, 1n << 13n], [3, TRUNCATE], [5, IOCTL_DEV]] as const;

@@ -354,7 +354,7 @@ function mergeEntry(ref: string, credential: NewCredential, before?: StoredEntry
   if (places) entry.custom = places;
   if (origin ?? alive?.origin) entry.origin = origin ?? alive?.origin;
   if (texts.vms.length) entry.vms = texts.vms;
-  // What the VM has for good is no loan.
+  // A credential that the VM has for good is not a loan.
   if (loan && (!alive || alive.loan)) entry.loan = loan;
   // Capturing a decoy's secret from a guest does not make it an ordinary credential.
   if (vm === undefined ? decoy : alive?.decoy) entry.decoy = true;

@@ -84,7 +84,7 @@ export class Helpers {
       program.stdin.close();
       await program.status;
       if (started !== this.#expected) this.#fail.resolve();
-    }).catch(ignore("whoever waits until it listens gets it"));
+    }).catch(ignore("each wait for its socket gets it"));
     return started;
   }
 

@@ -82,7 +82,7 @@ export class Launcher {
     prepared = undefined;
     const ready = Promise.withResolvers<number>();
     this.confined = ready.promise;
-    ready.promise.catch(ignore("whoever starts a program gets it"));
+    ready.promise.catch(ignore("each start of a program gets it"));
     const failed = (message: string, id?: number) =>
       id === undefined
         ? ready.reject(notConfined(message))

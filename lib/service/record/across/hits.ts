@@ -1,4 +1,4 @@
-/** How many events of many sessions each rule decided on. */
+/** Counts of events by the rule that decided on them, over many sessions. */
 import type { RuleHits } from "../../../client/api/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { countByRule } from "../../../ledger/read/mod.ts";
