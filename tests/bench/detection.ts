@@ -220,7 +220,9 @@ try {
     await Deno.writeTextFile(`${dir}/${count}.yaml`, packText(count));
     await Deno.writeTextFile(`${dir}/sigma-${count}.yaml`, sigmaText(count));
   }
-  const backtest = (count: number | string) =>
+  const one = `${dir}/one.jsonl`;
+  await Deno.writeTextFile(one, `${contextLine(0)}\n`);
+  const backtest = (count: number | string, file = events) =>
     run([
       "main.ts",
       "admin",
@@ -228,7 +230,7 @@ try {
       "backtest",
       `${dir}/${count}.yaml`,
       "--events",
-      events,
+      file,
       "--limit",
       "0",
       "--json",
@@ -236,15 +238,21 @@ try {
   // The file is in the page cache for all of them.
   await Deno.readFile(events);
   const [plains, smalls, larges, sigmaSmalls, sigmaLarges]: Took[][] = [[], [], [], [], []];
+  const starts: Record<string, Took[]> = { 100: [], 3000: [], "sigma-100": [], "sigma-3000": [] };
   for (let at = 0; at < RUNS; at++) {
     plains.push(await run([`${dir}/plain.ts`, events]));
     smalls.push(await backtest(100));
     larges.push(await backtest(3000));
     sigmaSmalls.push(await backtest("sigma-100"));
     sigmaLarges.push(await backtest("sigma-3000"));
+    for (const rules of Object.keys(starts)) starts[rules].push(await backtest(rules, one));
   }
   const [plain, small, large, sigmaSmall, sigmaLarge] = [plains, smalls, larges, sigmaSmalls, sigmaLarges]
     .map(best);
+  const startOf = (rules: number | string) => best(starts[rules]).cpuSeconds;
+  /** Growth of the processor time of an event: without the start, which reads the rules. */
+  const growth = (few: Took, many: Took, kind: string) =>
+    (many.cpuSeconds - startOf(`${kind}3000`)) / (few.cpuSeconds - startOf(`${kind}100`));
   console.log(JSON.stringify({
     name: "detection",
     events: EVENTS,
@@ -255,6 +263,7 @@ try {
     ratio_of_cpu_time: round(plain.cpuSeconds / small.cpuSeconds),
     growth_100_to_3000: round(large.seconds / small.seconds),
     growth_of_cpu_time: round(large.cpuSeconds / small.cpuSeconds),
+    growth_of_event: round(growth(small, large, "")),
     matches: [small.out.match_count, large.out.match_count],
     peak_rss_mb: [Math.round(small.peakMb), Math.round(large.peakMb)],
     live_us_100: round(live(exactRules(100))),
@@ -265,6 +274,8 @@ try {
     sigma_ratio_to_exact_3000: round(large.seconds / sigmaLarge.seconds),
     sigma_ratio_of_cpu_time: round(large.cpuSeconds / sigmaLarge.cpuSeconds),
     sigma_growth_100_to_3000: round(sigmaLarge.seconds / sigmaSmall.seconds),
+    sigma_growth_of_event: round(growth(sigmaSmall, sigmaLarge, "sigma-")),
+    sigma_start_s: [startOf("sigma-100"), startOf("sigma-3000")],
     sigma_matches: [sigmaSmall.out.match_count, sigmaLarge.out.match_count],
     sigma_live_us_100: round(live(sigmaRules(100))),
     sigma_live_us_3000: round(live(sigmaRules(3000))),
