@@ -14,6 +14,8 @@ import {
 
 const EPERM = 1, EACCES = 13, ENOSYS = 38;
 const AF_UNIX = 1;
+/** Bits of the kinds of sockets that are no streams: datagrams, raw ones, sequences of packets. */
+const NO_STREAM = 0b110;
 /** All kinds of namespaces of clone(2). */
 const NEW_NAMESPACES = 0x7e020000;
 
@@ -116,7 +118,7 @@ const MACHINE: Partial<Record<typeof Deno.build.arch, MachineCalls>> = {
 };
 
 /**
- * Denies this thread, and the programs that it starts, all sockets but Unix ones, namespaces, and calls that
+ * Denies this thread, and the programs that it starts, all sockets but streams of Unix, namespaces, and calls that
  * the programs of a machine have no use for. They can gain no privileges any more.
  *
  * @returns false when the kernel does not support the filter
@@ -135,5 +137,9 @@ export function restrictCalls(): boolean {
     // Its flags are out of a filter's reach; without it, libc takes clone(2).
     ends: [[calls.clone3, fail(ENOSYS)], ...calls.denied.map((nr) => [nr, refused] as const)],
   });
-  return dropNewPrivileges() && applyFilter(filter) === 0;
+  // One filter tests one argument of a call: each of them must allow it.
+  const kinds = filterOf({
+    tests: [{ nr: calls.socket, at: 1, bits: NO_STREAM, then: refused, otherwise: ALLOW }],
+  });
+  return dropNewPrivileges() && [filter, kinds].every((each) => applyFilter(each) === 0);
 }

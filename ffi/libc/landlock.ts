@@ -17,11 +17,13 @@ const RULESET_BYTES = 24, PATH_BYTES = 12;
 const EXECUTE = 1n << 0n, WRITE_FILE = 1n << 1n, READ_FILE = 1n << 2n, READ_DIR = 1n << 3n;
 const REMOVE_FILE = 1n << 5n, MAKE_SOCK = 1n << 9n;
 const TRUNCATE = 1n << 14n, IOCTL_DEV = 1n << 15n;
+/** Connecting to a Unix socket with a path, unless a program of the same domain listens on it. */
+const RESOLVE_UNIX = 1n << 16n;
 /** Versions that brought limits on the network, and on abstract sockets and signals. */
 const VERSIONS = { network: 4, scope: 6 } as const;
-/** All rights of version 1, and the ones that versions 2, 3 and 5 added. */
+/** All rights of version 1, and the ones that later versions added. */
 const FIRST_RIGHTS = (1n << 13n) - 1n,
-  LATER_RIGHTS = [[2, 1n << 13n], [3, TRUNCATE], [5, IOCTL_DEV]] as const;
+  LATER_RIGHTS = [[2, 1n << 13n], [3, TRUNCATE], [5, IOCTL_DEV], [9, RESOLVE_UNIX]] as const;
 /** Binding and connecting of TCP; abstract Unix sockets and signals out of the domain. */
 const TCP = 3n, SCOPES = 3n;
 /** Rights to a folder that mean nothing for a file. */
@@ -37,7 +39,7 @@ export interface FileRights {
   write?: readonly string[];
   /** devices that exist, with all of their operations */
   devices?: readonly string[];
-  /** folders in which sockets are made and removed */
+  /** folders in which sockets are made, removed and connected to */
   sockets?: readonly string[];
 }
 
@@ -46,7 +48,7 @@ const RIGHTS: Record<keyof FileRights, bigint> = {
   run: READ_FILE | READ_DIR | EXECUTE,
   write: READ_FILE | WRITE_FILE | TRUNCATE,
   devices: READ_FILE | WRITE_FILE | IOCTL_DEV,
-  sockets: READ_FILE | WRITE_FILE | READ_DIR | MAKE_SOCK | REMOVE_FILE,
+  sockets: READ_FILE | WRITE_FILE | READ_DIR | MAKE_SOCK | REMOVE_FILE | RESOLVE_UNIX,
 };
 
 function loadLibc() {
@@ -72,7 +74,7 @@ export function landlockVersion(): number {
 
 /**
  * Confines this thread and the programs that it starts from now on, for good: to these files, and, from
- * version 4 and 6 on, to no TCP and no signal to other programs. Files that are open already stay usable. The
+ * version 4, 6 and 9 on, to no TCP, no signal to other programs, and the Unix sockets of its folders. Files that are open already stay usable. The
  * thread can gain no privileges any more (`dropNewPrivileges`).
  *
  * @returns the version; 0: the kernel has none, and the thread is as it was

@@ -74,6 +74,8 @@ Deno.test("a machine's program reaches no network, no other process, no namespac
       `use Socket; socket(S, AF_INET, SOCK_STREAM, 0) or die "no TCP: $!\\n"; connect(S, sockaddr_in(${listener.addr.port}, inet_aton("127.0.0.1")))`,
       `use Socket; socket(S, AF_INET6, SOCK_DGRAM, 0) or die "no UDP: $!\\n"`,
       `use Socket; socket(S, 16, SOCK_RAW, 0) or die "no netlink: $!\\n"`,
+      // Logs and the service manager listen for such packets.
+      `use Socket; socket(S, AF_UNIX, SOCK_DGRAM, 0) or die "no datagrams: $!\\n"`,
       // A signal that only asks whether one may be sent: an older kernel would end this process by another.
       ...landlockVersion() < 6 ? [] : [`kill(0, ${Deno.pid}) or die "no signal: $!\\n"`],
       `syscall(${isIntel ? 272 : 97}, 0x10000000) == 0 or die "no namespace: $!\\n"`,
@@ -98,6 +100,23 @@ Deno.test("a machine's program reaches no network, no other process, no namespac
     }
     assertEquals(await Deno.readTextFile(other), "content");
   }));
+
+Deno.test({
+  name: "a machine's program connects to sockets of its folder, and to no other one of its user",
+  ignore: landlockVersion() < 9,
+  fn: () =>
+    withMachine(async ({ dir, launcher }) => {
+      const connect = (path: string) =>
+        run(launcher, `exec perl -MIO::Socket::UNIX -e 'IO::Socket::UNIX->new("${path}") or die "$!\\n"'`);
+      const [own, other] = [join(dir, "v_1"), join(dir, "../session.sock")];
+      using _own = Deno.listen({ transport: "unix", path: own });
+      using _other = Deno.listen({ transport: "unix", path: other });
+      assertEquals(await connect(own), [0, ""]);
+      const [code, text] = await connect(other);
+      assert(code !== 0);
+      assertMatch(text, /Permission denied/);
+    }),
+});
 
 Deno.test("a machine's program gets its memory by number, and nothing of the environment", () =>
   withMachine(async ({ launcher }) => {
