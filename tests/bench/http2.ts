@@ -10,6 +10,9 @@ import type { Peer } from "./net/peer.ts";
 import { HOST, startProgram, startUpstream } from "./net/program.ts";
 
 const ROUNDS = 3;
+/** A long answer, and a shorter one before it, in `bytes`; and how often the proxy's memory is read, in `ms`. */
+const LONG = 1024 ** 3, SHORTER = LONG / 16;
+const MEMORY_MS = 50;
 const REQUESTS = 3000;
 const CALLS = 800;
 /** Calls at once, on one channel. */
@@ -47,10 +50,11 @@ async function measure() {
   await openCa({ dir });
   const sbx = startProgram(peers, "proxy.ts", [dir, `${upstream.port}`, upstream.rootFile]);
   const port = Number(await sbx.line());
-  const cpu = async (): Promise<number> => {
+  const usage = async (): Promise<{ cpu_us: number; rss: number }> => {
     await sbx.write("memory");
-    return JSON.parse(await sbx.line()).cpu_us;
+    return JSON.parse(await sbx.line());
   };
+  const cpu = async (): Promise<number> => (await usage()).cpu_us;
   const kinds = {
     http2: ["-c", "1", "-m", "100"],
     http1: ["--h1", "-c", "1", "-m", "1"],
@@ -68,6 +72,10 @@ async function measure() {
       costs[kind].push((await cpu() - before) / REQUESTS);
     }
   }
+  const long = {
+    long_http2: await measureLong("--http2", port, async () => (await usage()).rss),
+    long_http1: await measureLong("--http1.1", port, async () => (await usage()).rss),
+  };
   const grpc = await measureGrpc();
   const rate = (kind: keyof typeof kinds) => rounded(median(rates[kind]), 0);
   const cost = (kind: keyof typeof kinds) => rounded(median(costs[kind]), 0);
@@ -81,8 +89,40 @@ async function measure() {
     ratio_http1: ratio("http1"),
     ratio_http1_32: ratio("http1_32"),
     cpu_us: { http2: cost("http2"), http1: cost("http1"), http1_32: cost("http1_32") },
+    ...long,
     ...grpc,
   };
+}
+
+/** @returns rate of a long answer, and memory that the proxy took for it beyond the most for a shorter one */
+async function measureLong(version: string, port: number, rss: () => Promise<number>) {
+  const { peak: before } = await readLong(version, port, SHORTER, rss);
+  const { peak, seconds } = await readLong(version, port, LONG, rss);
+  return { mb_per_s: rounded(LONG / seconds / 1e6, 0), growth_mb: rounded((peak - before) / 1e6, 0) };
+}
+
+async function readLong(version: string, port: number, size: number, rss: () => Promise<number>) {
+  const began = performance.now();
+  const child = new Deno.Command("curl", {
+    args: ["-sSfk", version, "-o", "/dev/null", "--connect-to", `${HOST}:443:127.0.0.1:${port}`]
+      .concat(["-w", "%{size_download}", `https://${HOST}/big/${size}`]),
+    stdout: "piped",
+  }).spawn();
+  let [peak, isOver] = [0, false];
+  const watch = async () => {
+    while (!isOver) {
+      peak = Math.max(peak, await rss());
+      await new Promise((resolve) => setTimeout(resolve, MEMORY_MS));
+    }
+  };
+  const watching = watch();
+  const { stdout } = await child.output();
+  const seconds = (performance.now() - began) / 1000;
+  isOver = true;
+  await watching;
+  const read = new TextDecoder().decode(stdout);
+  if (read !== `${size}`) throw new Error(`${read} of ${size} bytes arrived`);
+  return { peak, seconds };
 }
 
 /** @returns requests per second */
