@@ -55,7 +55,7 @@ const INCLUDED = [
   "lib/ledger/worker.js",
   "lib/ledger/read/rest_worker.js",
   "lib/machine/live/worker.js",
-  "lib/machine/vm/launcher_worker.js",
+  "lib/base/confine/launcher_worker.js",
 ];
 
 const sources = join(STAGE, "src");

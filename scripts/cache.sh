@@ -20,5 +20,5 @@ new="$stamp.$$"
 touch "$new"
 .deno/deno cache --quiet --frozen cmd/desktop/main.tsx
 # shellcheck disable=SC2046
-.deno/deno cache --quiet --frozen main.ts cmd/all.ts lib/ledger/worker.ts lib/ledger/read/rest_worker.ts lib/machine/live/worker.ts lib/machine/vm/launcher_worker.ts $(find cmd/guest tests scripts -name '*.ts')
+.deno/deno cache --quiet --frozen main.ts cmd/all.ts lib/ledger/worker.ts lib/ledger/read/rest_worker.ts lib/machine/live/worker.ts lib/base/confine/launcher_worker.ts $(find cmd/guest tests scripts -name '*.ts')
 mv -f "$new" "$stamp"

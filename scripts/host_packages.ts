@@ -7,7 +7,7 @@ export const HOST_ROOTS = [
   "lib/ledger/worker.ts",
   "lib/ledger/read/rest_worker.ts",
   "lib/machine/live/worker.ts",
-  "lib/machine/vm/launcher_worker.ts",
+  "lib/base/confine/launcher_worker.ts",
 ];
 
 /** One package as `deno info` names it. */

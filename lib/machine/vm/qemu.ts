@@ -1,5 +1,6 @@
 import { MemoryFile } from "../../../ffi/libc/memory.ts";
 import type { Arch } from "../../base/arch/mod.ts";
+import { prepareLauncher } from "../../base/confine/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { machineArguments, type MachineStart } from "./command.ts";
@@ -12,7 +13,7 @@ import type {
   MachineImage,
   MachineSpec,
 } from "./hypervisor.ts";
-import { Launcher, prepareLauncher } from "./launcher.ts";
+import { Launcher } from "./launcher.ts";
 import { QemuMachine, readPlugged } from "./machine.ts";
 import { findTools, lackOfSaveState } from "./tools.ts";
 

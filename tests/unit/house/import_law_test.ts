@@ -39,7 +39,7 @@ const ROOTS = [
   "lib/ledger/read/rest_worker.ts",
   "lib/ledger/worker.ts",
   "lib/machine/live/worker.ts",
-  "lib/machine/vm/launcher_worker.ts",
+  "lib/base/confine/launcher_worker.ts",
   ...GUEST.map((name) => `cmd/guest/${name}/main.ts`),
 ];
 

@@ -14,6 +14,7 @@ const LINUX_ONLY: Record<string, string> = {
   "cmd/sbx/e2b/metrics.ts": "runs in the guest",
   "ffi/libc/memory.ts": "the framework has the guest's memory",
   "ffi/libc/sealed.ts": "no --live",
+  "lib/base/confine/launcher.ts": "programs have the limits of their arguments alone",
   "lib/base/process/mod.ts": "ps, which is there already",
   "lib/base/proxy/pac.ts": "the limit of time",
   "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/vm/spare.ts)",

@@ -179,10 +179,10 @@ Deno.test("a machine's program gets no file that this process was started with",
 Deno.test("the end of a machine's program has its code or its signal, and closing the launcher ends it", () =>
   withMachine(async ({ launcher }) => {
     const own = await launcher.spawn(["sh", "-c", "exit 3"]);
-    assertEquals(await own.status, { code: 3, signal: null });
+    assertEquals(await own.status, { success: false, code: 3, signal: null });
     const killed = await launcher.spawn(["sleep", "1000"]);
     killed.kill("SIGKILL");
-    assertEquals(await killed.status, { code: 137, signal: "SIGKILL" });
+    assertEquals(await killed.status, { success: false, code: 137, signal: "SIGKILL" });
     const bound = await launcher.spawn([
       "setpriv",
       "--pdeathsig",
@@ -195,7 +195,7 @@ Deno.test("the end of a machine's program has its code or its signal, and closin
     const reader = bound.stdout.getReader();
     assertEquals(new TextDecoder().decode((await reader.read()).value), "up\n");
     launcher.close();
-    assertEquals(await bound.status, { code: 137, signal: "SIGKILL" });
+    assertEquals(await bound.status, { success: false, code: 137, signal: "SIGKILL" });
     for (const program of [own, killed, bound]) await program.stderr.cancel();
     await Promise.all([own.stdout.cancel(), killed.stdout.cancel(), reader.cancel()]);
     for (const program of [own, killed, bound]) await program.stdin.abort();

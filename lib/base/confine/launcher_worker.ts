@@ -1,6 +1,6 @@
 /**
- * Thread that confines itself to the files and calls of one machine's programs, and starts them: they inherit
- * its limits. The kernel kills them with it.
+ * Thread that confines itself to some files and calls, and starts programs, which inherit its limits. The kernel
+ * kills the ones with it that asked for that (PR_SET_PDEATHSIG).
  */
 import { restrictCalls } from "../../../ffi/libc/confine.ts";
 import { restrictFiles } from "../../../ffi/libc/landlock.ts";
@@ -27,12 +27,11 @@ port.onmessage = ({ data }) => {
       if (reached.length > 0) throw new Error(`the kernel still lets it open ${reached.join(" and ")}`);
       port.postMessage({ landlock });
     } else {
-      const program = { argv: data.argv, cwd: "/", env: data.env };
-      port.postMessage({ id: data.id, pid: spawnWithFiles(program, data.files) });
+      port.postMessage({ id: data.id, pid: spawnWithFiles(data.program, data.files) });
     }
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    const error = "id" in data ? `${data.argv[0]} could not be started: ${reason}` : reason;
+    const error = "id" in data ? `${data.program.argv[0]} could not be started: ${reason}` : reason;
     port.postMessage({ id: "id" in data ? data.id : undefined, error });
   }
 };

@@ -1,0 +1,8 @@
+export {
+  ConfinedLauncher,
+  type ConfinedProgram,
+  type ConfinedStart,
+  type LauncherOptions,
+  prepareLauncher,
+  SYSTEM,
+} from "./launcher.ts";
