@@ -118,8 +118,8 @@ const MACHINE: Partial<Record<typeof Deno.build.arch, MachineCalls>> = {
 };
 
 /**
- * Denies this thread, and the programs that it starts, all sockets but streams of Unix, namespaces, and calls that
- * the programs of a machine have no use for. They can gain no privileges any more.
+ * Denies this thread, and the programs that it starts, all sockets but streams of Unix, namespaces, and calls
+ * that the programs of a machine have no use for. They can gain no privileges any more.
  *
  * @returns false when the kernel does not support the filter
  */

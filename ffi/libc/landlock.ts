@@ -15,7 +15,11 @@ const RULESET_BYTES = 24, PATH_BYTES = 12;
 
 /** Rights to files, by the version that brought them. */
 const EXECUTE = 1n << 0n, WRITE_FILE = 1n << 1n, READ_FILE = 1n << 2n, READ_DIR = 1n << 3n;
-const REMOVE_FILE = 1n << 5n, MAKE_SOCK = 1n << 9n;
+const REMOVE_DIR = 1n << 4n,
+  REMOVE_FILE = 1n << 5n,
+  MAKE_DIR = 1n << 7n,
+  MAKE_REG = 1n << 8n,
+  MAKE_SOCK = 1n << 9n;
 const TRUNCATE = 1n << 14n, IOCTL_DEV = 1n << 15n;
 /** Connecting to a Unix socket with a path, unless a program of the same domain listens on it. */
 const RESOLVE_UNIX = 1n << 16n;
@@ -37,6 +41,8 @@ export interface FileRights {
   run?: readonly string[];
   /** files that exist */
   write?: readonly string[];
+  /** folders in which files and folders are made, written and removed */
+  folders?: readonly string[];
   /** devices that exist, with all of their operations */
   devices?: readonly string[];
   /** folders in which sockets are made, removed and connected to */
@@ -47,6 +53,7 @@ const RIGHTS: Record<keyof FileRights, bigint> = {
   read: READ_FILE | READ_DIR,
   run: READ_FILE | READ_DIR | EXECUTE,
   write: READ_FILE | WRITE_FILE | TRUNCATE,
+  folders: READ_FILE | WRITE_FILE | TRUNCATE | READ_DIR | MAKE_REG | MAKE_DIR | REMOVE_FILE | REMOVE_DIR,
   devices: READ_FILE | WRITE_FILE | IOCTL_DEV,
   sockets: READ_FILE | WRITE_FILE | READ_DIR | MAKE_SOCK | REMOVE_FILE | RESOLVE_UNIX,
 };
@@ -74,8 +81,8 @@ export function landlockVersion(): number {
 
 /**
  * Confines this thread and the programs that it starts from now on, for good: to these files, and, from
- * version 4, 6 and 9 on, to no TCP, no signal to other programs, and the Unix sockets of its folders. Files that are open already stay usable. The
- * thread can gain no privileges any more (`dropNewPrivileges`).
+ * version 4, 6 and 9 on, to no TCP, no signal to other programs, and the Unix sockets of its folders. Files
+ * that are open already stay usable. The thread can gain no privileges any more (`dropNewPrivileges`).
  *
  * @returns the version; 0: the kernel has none, and the thread is as it was
  * @throws {CallError} the kernel refuses

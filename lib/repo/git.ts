@@ -1,6 +1,11 @@
-/** git on the host, without anything that a repository's configuration could make it run. */
+/**
+ * git on the host, without anything that a repository's configuration could make it run; where it is the
+ * first to read a guest's bytes, with its store alone and no network (docs/concepts/threat-model.md).
+ */
+import { dirname, isAbsolute, join, resolve } from "node:path";
 import { joinBytes } from "../base/bytes/mod.ts";
-import { ignore, SbxError } from "../base/error/mod.ts";
+import { ConfinedLauncher, type ConfinedProgram, SYSTEM } from "../base/confine/mod.ts";
+import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { BUNDLE_MAX, GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS, HEAD_MAX, OBJECTS_MAX } from "./limit.ts";
 import { decoded, fromLatin1, latin1 } from "./text.ts";
@@ -48,6 +53,14 @@ export interface GitInput {
   env?: Record<string, string>;
   /** most `bytes` of output that are read; more is an error */
   limit?: number;
+}
+
+/** A git that runs. */
+interface GitProcess extends Pick<Deno.ChildProcess, "kill"> {
+  stdin: WritableStream<Uint8Array>;
+  stdout: ReadableStream<Uint8Array>;
+  stderr: ReadableStream<Uint8Array>;
+  status: Promise<{ success: boolean; signal: string | null }>;
 }
 
 /** git with one place and one environment. */
@@ -118,8 +131,46 @@ export class Git {
    *
    * @throws {SbxError} `repo.git_failed`: with git's own words; `repo.too_large`: more output than `limit`
    */
-  async run(args: string[], { input, env, limit = Infinity }: GitInput = {}): Promise<Uint8Array> {
-    const child = this.spawn(args, { hasInput: input !== undefined, env });
+  async run(args: string[], { input, env, limit }: GitInput = {}): Promise<Uint8Array> {
+    return await this.#outputOf(args, this.spawn(args, { hasInput: input !== undefined, env }), input, limit);
+  }
+
+  /**
+   * As {@linkcode run}, of a store on Linux: this git reaches its folder, reads the objects of the stores
+   * that it borrows from, and no other file, socket or program of the user (Landlock, seccomp).
+   */
+  async runConfined(args: string[], { input, limit }: Omit<GitInput, "env"> = {}): Promise<Uint8Array> {
+    const dir = this.#cwd;
+    if (Deno.build.os !== "linux" || dir === undefined) return await this.run(args, { input, limit });
+    using launcher = new ConfinedLauncher({
+      rights: {
+        run: [...SYSTEM, ...foldersOf("git", this.#env.PATH)],
+        read: ["/etc/ld.so.cache", "/etc/localtime", "/proc/meminfo", ...await borrowedBy(dir)],
+        devices: ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"],
+        folders: [dir],
+      },
+      notConfined: (reason) =>
+        new SbxError("repo.git_failed", `git could not be confined: ${reason}`, {
+          hint: "sbx doctor shows what this host's kernel can do",
+        }),
+      notStarted: (reason) => new SbxError("repo.git_failed", reason),
+    });
+    const [program, line] = this.#command(args);
+    const child: ConfinedProgram = await launcher.start({
+      argv: [program, ...line],
+      cwd: dir,
+      env: this.#env,
+    });
+    if (input === undefined) await child.stdin.close();
+    return await this.#outputOf(args, child, input, limit);
+  }
+
+  async #outputOf(
+    args: string[],
+    child: GitProcess,
+    input: GitInput["input"],
+    limit = Infinity,
+  ): Promise<Uint8Array> {
     const chunks: Uint8Array[] = [];
     let size = 0;
     const fed = feed(child, input);
@@ -168,9 +219,7 @@ export class Git {
     args: string[],
     { hasInput = true, env = {} }: { hasInput?: boolean; env?: Record<string, string> } = {},
   ) {
-    const words = [...this.#args, ...args];
-    const limits = `ulimit -t ${GIT_SECONDS}; ulimit -v ${GIT_MEMORY / 1024}; exec git "$@"`;
-    const [program, line] = this.#bounded ? ["/bin/sh", ["-c", limits, "git", ...words]] : ["git", words];
+    const [program, line] = this.#command(args);
     try {
       return new Deno.Command(program, {
         args: line,
@@ -189,7 +238,14 @@ export class Git {
     }
   }
 
-  async #requireSuccess(args: string[], child: Deno.ChildProcess, words: Promise<string>): Promise<void> {
+  /** The program and its arguments. */
+  #command(args: string[]): [program: string, line: string[]] {
+    const words = [...this.#args, ...args];
+    const limits = `ulimit -t ${GIT_SECONDS}; ulimit -v ${GIT_MEMORY / 1024}; exec git "$@"`;
+    return this.#bounded ? ["/bin/sh", ["-c", limits, "git", ...words]] : ["git", words];
+  }
+
+  async #requireSuccess(args: string[], child: GitProcess, words: Promise<string>): Promise<void> {
     const { success, signal } = await child.status;
     if (success) return;
     const said = plain(await words).trim();
@@ -216,17 +272,63 @@ function environment(config: [string, string][]): Record<string, string> {
   return env;
 }
 
+/** Folders of a program that is not one of the system's: its own, and the tree that it was installed in. */
+function foldersOf(name: string, path: string): string[] {
+  for (const dir of path.split(":").filter(isAbsolute)) {
+    try {
+      const real = Deno.realPathSync(join(dir, name));
+      if (SYSTEM.some((folder) => real.startsWith(`${folder}/`))) return [];
+      return [dir, dirname(dir), dirname(real), dirname(dirname(real))].filter((place) => !isHome(place));
+    } catch {
+      // It is in a later folder, or nowhere: then its start says so.
+    }
+  }
+  return [];
+}
+
+/** The root, the person's own folder, and the ones around it are nothing that a program was installed in. */
+function isHome(place: string): boolean {
+  const own = Deno.env.get("HOME") ?? "/";
+  return place === "/" || own === place || own.startsWith(`${place}/`);
+}
+
+/** Most stores that a store borrows from, one from another, as git has it. */
+const BORROWED_MAX = 5;
+
+/** Folders of objects that a store reads beside its own. */
+async function borrowedBy(dir: string): Promise<string[]> {
+  const found: string[] = [];
+  for (
+    let folders = [join(dir, "objects")], depth = 0;
+    folders.length > 0 && depth <= BORROWED_MAX;
+    depth++
+  ) {
+    const lists = await Promise.all(folders.map(alternatesOf));
+    folders = lists.flat().filter((folder) => !found.includes(folder));
+    found.push(...folders);
+  }
+  return found;
+}
+
+/** Folders that a folder of objects names as further ones, in git's notation. */
+async function alternatesOf(objects: string): Promise<string[]> {
+  const text = await ifFound(Deno.readTextFile(join(objects, "info", "alternates"))) ?? "";
+  return text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) =>
+    resolve(objects, line.startsWith('"') ? line.slice(1, -1).replaceAll(/\\(["\\])/g, "$1") : line)
+  );
+}
+
 /**
  * Writes the input of a git; one that does not want all of it says why itself.
  * @returns rejects where the input does
  */
-function feed(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
+function feed(child: GitProcess, input: GitInput["input"]): Promise<void> {
   const fed = write(child, input);
   fed.catch(ignore("awaited later, or not at all where the output fails first"));
   return fed;
 }
 
-async function write(child: Deno.ChildProcess, input: GitInput["input"]): Promise<void> {
+async function write(child: GitProcess, input: GitInput["input"]): Promise<void> {
   if (input === undefined) return;
   const writer = child.stdin.getWriter();
   let failure: unknown;
@@ -259,7 +361,7 @@ async function tail(from: ReadableStream<Uint8Array>): Promise<string> {
   return text;
 }
 
-function endQuietly(child: Deno.ChildProcess): void {
+function endQuietly(child: GitProcess): void {
   try {
     child.kill("SIGKILL");
   } catch {

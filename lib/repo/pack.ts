@@ -10,7 +10,7 @@ import { OBJECT_MAX, TREE_MAX } from "./limit.ts";
 /** Writes the pack, with git's own strict checks of each object. @param max most `bytes` of it */
 export async function indexPack(git: Git, pack: AsyncIterable<Uint8Array>, max: number): Promise<void> {
   const args = ["index-pack", "--stdin", "--fix-thin", "--strict", `--max-input-size=${max}`];
-  await git.run(args, { input: pack }).catch((error) => {
+  await git.runConfined(args, { input: pack }).catch((error) => {
     if (!(error instanceof SbxError) || error.code !== "repo.git_failed") throw error;
     throw refused(error.message);
   });

@@ -10,7 +10,9 @@ import type { Peer } from "./net/peer.ts";
 import { HOST, startProgram, startUpstream } from "./net/program.ts";
 
 const ROUNDS = 3;
-/** A long answer, and a shorter one before it, in `bytes`; and how often the proxy's memory is read, in `ms`. */
+/**
+ * A long answer, and a shorter one before it, in `bytes`; and how often the proxy's memory is read, in `ms`.
+ */
 const LONG = 1024 ** 3, SHORTER = LONG / 16;
 const MEMORY_MS = 50;
 const REQUESTS = 3000;

@@ -1,6 +1,6 @@
 /**
- * Start of programs that read hostile bytes, by a thread that has confined itself: they can use the files that
- * it names, and no network. Linux only.
+ * Start of programs that read hostile bytes, by a thread that has confined itself: they can use the files
+ * that it names, and no network. Linux only.
  */
 import type { FileRights } from "../../../ffi/libc/landlock.ts";
 import { closeOther, openPipe, type PipeEnd } from "../../../ffi/libc/pipe.ts";

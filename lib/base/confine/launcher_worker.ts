@@ -1,6 +1,6 @@
 /**
- * Thread that confines itself to some files and calls, and starts programs, which inherit its limits. The kernel
- * kills the ones with it that asked for that (PR_SET_PDEATHSIG).
+ * Thread that confines itself to some files and calls, and starts programs, which inherit its limits. The
+ * kernel kills the ones with it that asked for that (PR_SET_PDEATHSIG).
  */
 import { restrictCalls } from "../../../ffi/libc/confine.ts";
 import { restrictFiles } from "../../../ffi/libc/landlock.ts";

@@ -1,3 +1,4 @@
+/** Programs that read hostile bytes, started within limits that the kernel holds them to. */
 export {
   ConfinedLauncher,
   type ConfinedProgram,

@@ -16,6 +16,7 @@ const LINUX_ONLY: Record<string, string> = {
   "ffi/libc/sealed.ts": "no --live",
   "lib/base/confine/launcher.ts": "programs have the limits of their arguments alone",
   "lib/base/process/mod.ts": "ps, which is there already",
+  "lib/repo/git.ts": "the same git, without these limits",
   "lib/base/proxy/pac.ts": "the limit of time",
   "lib/base/spawn/argument.ts": "no process is started ahead (lib/service/vm/spare.ts)",
   "lib/support/debug/report.ts": "ps, which is there already",
