@@ -2,9 +2,9 @@
  * git on the host, without anything that a repository's configuration could make it run; where it is the
  * first to read a guest's bytes, with its store alone and no network (docs/concepts/threat-model.md).
  */
-import { dirname, isAbsolute, join, resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { joinBytes } from "../base/bytes/mod.ts";
-import { ConfinedLauncher, type ConfinedProgram, SYSTEM } from "../base/confine/mod.ts";
+import { ConfinedLauncher, type ConfinedProgram, placesOf } from "../base/confine/mod.ts";
 import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { BUNDLE_MAX, GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS, HEAD_MAX, OBJECTS_MAX } from "./limit.ts";
@@ -144,7 +144,7 @@ export class Git {
     if (Deno.build.os !== "linux" || dir === undefined) return await this.run(args, { input, limit });
     using launcher = new ConfinedLauncher({
       rights: {
-        run: [...SYSTEM, ...foldersOf("git", this.#env.PATH)],
+        run: placesOf("git", this.#env.PATH),
         read: ["/etc/ld.so.cache", "/etc/localtime", "/proc/meminfo", ...await borrowedBy(dir)],
         devices: ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"],
         folders: [dir],
@@ -270,26 +270,6 @@ function environment(config: [string, string][]): Record<string, string> {
     env[`GIT_CONFIG_VALUE_${at}`] = value;
   });
   return env;
-}
-
-/** Folders of a program that is not one of the system's: its own, and the tree that it was installed in. */
-function foldersOf(name: string, path: string): string[] {
-  for (const dir of path.split(":").filter(isAbsolute)) {
-    try {
-      const real = Deno.realPathSync(join(dir, name));
-      if (SYSTEM.some((folder) => real.startsWith(`${folder}/`))) return [];
-      return [dir, dirname(dir), dirname(real), dirname(dirname(real))].filter((place) => !isHome(place));
-    } catch {
-      // It is in a later folder, or nowhere: then its start says so.
-    }
-  }
-  return [];
-}
-
-/** The root, the person's own folder, and the ones around it are nothing that a program was installed in. */
-function isHome(place: string): boolean {
-  const own = Deno.env.get("HOME") ?? "/";
-  return place === "/" || own === place || own.startsWith(`${place}/`);
 }
 
 /** Most stores that a store borrows from, one from another, as git has it. */

@@ -2,6 +2,7 @@
  * Start of programs that read hostile bytes, by a thread that has confined itself: they can use the files
  * that it names, and no network. Linux only.
  */
+import { dirname, isAbsolute, join } from "node:path";
 import type { FileRights } from "../../../ffi/libc/landlock.ts";
 import { closeOther, openPipe, type PipeEnd } from "../../../ffi/libc/pipe.ts";
 import { type SpawnedStatus, statusOf } from "../../../ffi/libc/spawn.ts";
@@ -145,6 +146,30 @@ export class ConfinedLauncher implements Disposable {
   #ended(): Error {
     return this.#options.notStarted("its launcher has ended, and starts no program");
   }
+}
+
+/**
+ * Folders that a program by its name in a PATH needs to run: the system's, and where it is elsewhere its own
+ * and the tree that it was installed in.
+ */
+export function placesOf(name: string, path: string): string[] {
+  for (const dir of path.split(":").filter(isAbsolute)) {
+    try {
+      const real = Deno.realPathSync(join(dir, name));
+      if (SYSTEM.some((folder) => real.startsWith(`${folder}/`))) return SYSTEM;
+      const own = [dir, dirname(dir), dirname(real), dirname(dirname(real))];
+      return [...SYSTEM, ...own.filter((place) => !isHome(place))];
+    } catch {
+      // It is in a later folder, or nowhere: then its start says so.
+    }
+  }
+  return SYSTEM;
+}
+
+/** The root, the person's own folder, and the ones around it are nothing that a program was installed in. */
+function isHome(place: string): boolean {
+  const own = Deno.env.get("HOME") ?? "/";
+  return place === "/" || own === place || own.startsWith(`${place}/`);
 }
 
 /**

@@ -4,6 +4,7 @@ export {
   type ConfinedProgram,
   type ConfinedStart,
   type LauncherOptions,
+  placesOf,
   prepareLauncher,
   SYSTEM,
 } from "./launcher.ts";

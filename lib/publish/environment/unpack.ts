@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { dirname } from "node:path";
 import { readPieces } from "../../base/bytes/mod.ts";
+import { ConfinedLauncher, placesOf } from "../../base/confine/mod.ts";
 import { freeBytes } from "../../base/disk/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { formatBytes, type ProgressSink, silent } from "../../base/progress/mod.ts";
@@ -171,13 +172,10 @@ async function* unpackedBytes(
  */
 async function* filtered(tool: string, input: AsyncIterable<Uint8Array>, signal?: AbortSignal) {
   await requireTools({ [tool]: UNPACKERS[tool] });
-  const child = new Deno.Command(tool, {
-    args: ["-dc"],
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "null",
-    signal,
-  }).spawn();
+  using unpacker = await startUnpacker(tool);
+  const { child } = unpacker;
+  const kill = () => killed(child);
+  signal?.addEventListener("abort", kill);
   const feeding = ReadableStream.from(input).pipeTo(child.stdin).catch(
     ignore("a tool that fails closes its input; its exit code is reported below"),
   );
@@ -186,19 +184,54 @@ async function* filtered(tool: string, input: AsyncIterable<Uint8Array>, signal?
     yield* child.stdout;
     isRead = true;
   } finally {
-    if (!isRead) killed(child);
+    if (!isRead) kill();
+    signal?.removeEventListener("abort", kill);
     await Promise.all([child.status, feeding]);
   }
   throwIfInterrupted(signal);
   if (!(await child.status).success) refuseLayer(`${tool} cannot unpack a layer`);
 }
 
-function killed(child: Deno.ChildProcess): void {
+/** A program that unpacks its input. */
+interface Unpacker extends Disposable {
+  child: Pick<Deno.ChildProcess, "stdin" | "kill"> & {
+    stdout: ReadableStream<Uint8Array>;
+    status: Promise<{ success: boolean }>;
+  };
+}
+
+/**
+ * Starts a tool. On Linux it opens no file, socket or program: its input is a publisher's, and not hashed
+ * yet.
+ */
+async function startUnpacker(tool: string): Promise<Unpacker> {
+  const args = ["-dc"];
+  if (Deno.build.os !== "linux") {
+    const child = new Deno.Command(tool, { args, stdin: "piped", stdout: "piped", stderr: "null" }).spawn();
+    return { child, [Symbol.dispose]() {} };
+  }
+  const path = Deno.env.get("PATH") ?? "/usr/bin:/bin";
+  const failed = (reason: string) => new SbxError("image.tool_failed", `unpacking a layer failed: ${reason}`);
+  const launcher = new ConfinedLauncher({
+    rights: { run: placesOf(tool, path), read: ["/etc/ld.so.cache"], devices: ["/dev/null"] },
+    notConfined: failed,
+    notStarted: failed,
+  });
+  try {
+    const child = await launcher.start({ argv: [tool, ...args], cwd: "/", env: { PATH: path, LC_ALL: "C" } });
+    child.stderr.cancel();
+    return { child, [Symbol.dispose]: () => launcher.close() };
+  } catch (error) {
+    launcher.close();
+    throw error;
+  }
+}
+
+function killed(child: Unpacker["child"]): void {
   try {
     child.kill("SIGKILL");
-  } catch (error) {
+  } catch {
     // It has ended, after its last bytes.
-    if (!(error instanceof TypeError)) throw error;
   }
 }
 
