@@ -5,6 +5,7 @@ import { LAYER_PATH } from "../../machine/guest/wire/mod.ts";
 import type { HealthCheck } from "../../release/environment/schema.ts";
 import type { Job, JobProgram, JobRunner, RunEnd, ServiceState, ServiceStatus } from "../job/mod.ts";
 import type { ServiceDefinition as Definition } from "./definition.ts";
+import { CheckPace } from "./pace.ts";
 
 // Limits of services (docs/design/contracts/14-limits.md §14).
 
@@ -238,19 +239,25 @@ export class ServiceRun {
     let failures = 0;
     let wasHealthy = false;
     const isStarting = () => !wasHealthy && performance.now() - began < health.start_ms;
-    for (let wait = Math.min(health.start_interval_ms, health.interval_ms);;) {
-      await this.#pause(wait, stop);
+    const pace = new CheckPace();
+    for (let isFirst = true, isSettled = false;; isFirst = false) {
+      const often = isFirst || isStarting() ? health.start_interval_ms : health.interval_ms;
+      await this.#pause(pace.next(Math.min(often, health.interval_ms), isSettled), stop);
       if (stop.aborted || !await this.#guest.present()) return "over";
       const { cwd, user, env } = this.#definition;
       const check = this.#run({ argv: health.command, cwd, user, env }, health.timeout_ms, stop);
       const done = await unless(stop, check);
       if (stop.aborted || done === undefined) return "over";
       if (done.answer === "refused") return "refused";
+      const { state } = this.status;
       if (done.answer === "yes") {
+        isSettled = state === "Ready" && failures === 0;
         [failures, wasHealthy] = [0, true];
         this.#set("Ready");
-      } else if (!isStarting() && ++failures >= health.retries) this.#set("Unhealthy", done.why);
-      wait = isStarting() ? Math.min(health.start_interval_ms, health.interval_ms) : health.interval_ms;
+      } else {
+        isSettled = state === "Unhealthy";
+        if (!isStarting() && ++failures >= health.retries) this.#set("Unhealthy", done.why);
+      }
     }
   }
 

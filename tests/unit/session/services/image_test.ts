@@ -32,8 +32,12 @@ class Guest {
   /** resolves the wait for the program's end by its signal */
   waited = Promise.withResolvers<void>();
   failed: FailedService[] = [];
+  /** ends of the checks to come, which the test does not end itself */
+  codes: number[] = [];
   readonly exec: JobRunner["exec"] = async (program, streams, cancelled) => {
     streams.decided("0123456789ab", true);
+    const [code] = program.service?.isKept ? [] : this.codes.splice(0, 1);
+    if (code !== undefined) return { exit_code: code };
     const ended = Promise.withResolvers<number>();
     streams.started?.(PID);
     this.running.push({
@@ -163,6 +167,34 @@ Deno.test("failures in the start period of an image's program do not count, unti
       (await guest.next()).end(1);
       await reaches("Unhealthy");
       assertEquals(guest.pauses.slice(0, 8), [...Array(6).fill(2000), INTERVAL_MS, INTERVAL_MS]);
+    },
+  ));
+
+Deno.test("checks that an image wants every second become rare while they bring nothing new", () =>
+  withImage(
+    {
+      ...CONFIG,
+      healthcheck: { Test: ["CMD", "probe"], Interval: 1e9, StartInterval: 1e9, Retries: 2 },
+    },
+    async ({ guest, services, reaches }) => {
+      await services.act("image", "start");
+      await guest.next();
+      /** @param codes ends of the next checks. @returns the pauses after them, in `s` */
+      const pausesAfter = async (...codes: number[]) => {
+        const { end } = await guest.next();
+        const from = guest.pauses.length;
+        guest.codes = codes.slice(1);
+        end(codes[0]);
+        await eventually("each has a pause", () => guest.pauses.length === from + codes.length);
+        return guest.pauses.slice(from).map((ms) => ms / 1000);
+      };
+      assertEquals(await pausesAfter(0, 0, 0, 0, 0, 0, 0, 0), [1, 2, 4, 8, 16, 30, 30, 30]);
+      assertEquals(await pausesAfter(1, 1, 1, 1), [1, 1, 2, 4], "a failure makes it look at once");
+      await reaches("Unhealthy");
+      // A program whose health comes and goes.
+      const often = await pausesAfter(...Array.from({ length: 200 }, (_, at) => at % 2));
+      const seconds = often.reduce((sum, wait) => sum + wait, 0);
+      assertEquals([often.slice(0, 100).every((wait) => wait === 1), seconds > 1000], [true, true]);
     },
   ));
 
