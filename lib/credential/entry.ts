@@ -144,6 +144,8 @@ export interface SshServer {
 export interface LoanTerms {
   /** ISO 8601; renewed while the build goes on */
   until: string;
+  /** its purpose: two builds in one VM have loans of their own; absent in stores of older versions */
+  id?: string;
   /** the only path of its hosts that it is sent to */
   path?: string;
 }
@@ -381,8 +383,8 @@ function isSigning(value: unknown): boolean {
 }
 
 function isLoan(value: unknown): boolean {
-  const { until, path } = objectOf(value);
-  return isText(until) && isOptional(path, isText);
+  const { until, id, path } = objectOf(value);
+  return isText(until) && [id, path].every((each) => isOptional(each, isText));
 }
 
 function isTextList(value: unknown): boolean {

@@ -61,6 +61,8 @@ export interface NewCredential {
   only?: string;
   /** with `only`: it ends by itself */
   loan?: LoanTerms;
+  /** with `loan`: only one that is there has its time again */
+  renews?: boolean;
 }
 
 /** Content of the store, and the stamp of its file. */
@@ -136,7 +138,7 @@ export class CredentialStore {
    * when a person adds it.
    *
    * @throws {SbxError} `credential.invalid`, `credential.limit`, `credential.busy`, and the errors of
-   * {@linkcode read}
+   * {@linkcode read}; `credential.not_found`: a loan to renew was revoked, or is over
    */
   async add(credentials: readonly NewCredential[]): Promise<StoredEntry[]> {
     for (const { secret } of credentials) checkSecret(secret);
@@ -146,6 +148,7 @@ export class CredentialStore {
         const ref = placeOf(credential, entries);
         const before = entries.get(ref);
         requireSameTerms(credential, before);
+        if (credential.renews && !(before?.loan && !isOver(before))) throw endedError(credential);
         if (before?.revoked_at !== undefined && credential.vm !== undefined) continue;
         const entry = mergeEntry(ref, credential, before);
         added.push(entry);
@@ -295,11 +298,11 @@ function checkSecret(secret: string): void {
  * user or database, or for one VM, by these too.
  */
 function placeOf(
-  { provider, secret, database, vm, only }: NewCredential,
+  { provider, secret, database, vm, only, loan }: NewCredential,
   entries: ReadonlyMap<string, StoredEntry>,
 ): string {
   // The same secret may be one of other VMs too, under its own ref.
-  if (only !== undefined) return refOf(provider, `${secret}\0${only}`);
+  if (only !== undefined) return refOf(provider, [secret, only, ...loan?.id ? [loan.id] : []].join("\0"));
   const ref = refOf(provider, secret);
   const before = entries.get(ref);
   if (!database || !before || vm !== undefined) return ref;
@@ -311,6 +314,12 @@ function placeOf(
   // Of two entries for one account, the second would outlive the revocation of the first.
   if (isAlive(entries.get(own))) return own;
   return !isAlive(before) || account === accountOf(before.database ?? {}) ? ref : own;
+}
+
+function endedError({ provider }: NewCredential): SbxError {
+  return new SbxError("credential.not_found", `the VM is not lent this login of ${provider} any more`, {
+    hint: "it was revoked, or its time is over: the next build lends it again",
+  });
 }
 
 /** One password of a user has one set of terms: the second would lose the first its limits. */

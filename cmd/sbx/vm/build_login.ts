@@ -2,7 +2,7 @@
 import { asSbxError, ignore, SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import { backgroundInterval } from "../../../lib/base/time/mod.ts";
-import type { CredentialAdded, CredentialList, VmSummary } from "../../../lib/client/api/mod.ts";
+import type { CredentialAdded, VmSummary } from "../../../lib/client/api/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
 import type { BuildPlan, Login } from "../../../lib/publish/build/mod.ts";
 import type { HostLogin } from "../../../lib/publish/environment/mod.ts";
@@ -21,25 +21,33 @@ const LOAN_S = 600;
 /** Logins of a build, which end with it. */
 export interface LentLogins extends AsyncDisposable {
   logins: Login[];
+  /** begins their time again, as a timer does; never one that a person revoked */
+  renew(): Promise<void>;
+}
+
+/** A login that a VM is lent. */
+interface Loan {
+  found: HostLogin;
+  /** of this build and registry: another machine that uses this service may build in the same VM */
+  id: string;
+  ref: string;
 }
 
 /**
  * Finds Docker's logins for the base images of a build, and gives the VM a ref for each. The passwords stay
  * on this host. An image may be public: a login that cannot be used is named, and the build goes on.
  */
-export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan): Promise<LentLogins> {
+export async function lendLogins(
+  client: Pick<Client, "json">,
+  vm: Pick<VmSummary, "id" | "name">,
+  plan: Pick<BuildPlan, "args" | "context" | "logins">,
+): Promise<LentLogins> {
   const [{ baseReferences, featureReferences }, { findLogin }] = await Promise.all([
     import("../../../lib/publish/build/mod.ts"),
     import("../../../lib/publish/environment/mod.ts"),
   ]);
-  const label = `Docker's login for ${vm.name}`;
-  const { credentials } = await client.json<CredentialList>("GET", "/credentials/list");
-  // Of a build that was cut off. A person's own credential may have the same label.
-  const lent = credentials.filter((each) => each.loan && each.label === label);
-  await end(client, lent.map(({ ref }) => ref));
   const logins: Login[] = [];
-  const loans: (() => Promise<CredentialAdded>)[] = [];
-  const refs: string[] = [];
+  let loans: Loan[] = [];
   const named = new Set(plan.logins.map(({ registry }) => registry));
   const references = [
     ...baseReferences(plan.context.dockerfile, plan.args),
@@ -56,14 +64,10 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
           hint: "store its password, as sbx credentials add --help shows, and build with --login",
         });
       }
-      const loan = () => lend(client, found, vm, label);
-      const { ref, loan: terms } = await loan();
+      const id = crypto.randomUUID();
+      const { ref } = await lend(client, found, vm, { id });
       logins.push({ registry: found.registry, user: found.user, ref });
-      // One that the VM has for good stays.
-      if (terms) {
-        loans.push(loan);
-        refs.push(ref);
-      }
+      loans.push({ found, id, ref });
       note(
         `sbx: logging in to ${plain(found.registry)} as ${plain(found.user)}: Docker's login of this machine`,
       );
@@ -73,30 +77,41 @@ export async function lendLogins(client: Client, vm: VmSummary, plan: BuildPlan)
       named.add(registry);
     }
   }
+  const renewed = async (loan: Loan): Promise<Loan[]> => {
+    try {
+      await lend(client, loan.found, vm, { id: loan.id, renews: true });
+    } catch (error) {
+      const { code, message } = asSbxError(error, "lending it");
+      const isOver = code === "credential.not_found";
+      const what = isOver ? "has ended for the build" : "may end early for the build";
+      note(`sbx: the login at ${plain(loan.found.registry)} ${what}: ${plain(message)}`);
+      if (isOver) return [];
+    }
+    return [loan];
+  };
   let renewing = Promise.resolve();
-  const timer = backgroundInterval(() => {
+  const renew = () =>
     renewing = renewing.then(async () => {
-      for (const loan of loans) await loan();
-    }).catch((error) =>
-      note(`sbx: a login for the build may end early: ${plain(asSbxError(error, "lending it").message)}`)
-    );
-  }, LOAN_S * 1000 / 3);
+      loans = (await Promise.all(loans.map(renewed))).flat();
+    });
+  const timer = backgroundInterval(renew, LOAN_S * 1000 / 3);
   return {
     logins,
+    renew,
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
       // One that comes later would stay until its time is over.
       await renewing;
-      await end(client, refs);
+      await end(client, loans.map(({ ref }) => ref));
     },
   };
 }
 
 async function lend(
-  client: Client,
+  client: Pick<Client, "json">,
   found: HostLogin,
-  vm: VmSummary,
-  label: string,
+  vm: Pick<VmSummary, "id" | "name">,
+  terms: { id: string; renews?: true },
 ): Promise<CredentialAdded> {
   const { claimantOf, DEFINITIONS } = await import("../../../lib/credential/mod.ts");
   const registry = found.registry.split("/")[0];
@@ -106,14 +121,14 @@ async function lend(
       provider: claimantOf(host, DEFINITIONS)?.id ?? "registry",
       host,
       secret: found.password,
-      label,
+      label: `Docker's login for ${vm.name}`,
       vm: vm.id,
-      loan: { seconds: LOAN_S, ...(path !== undefined && { path }) },
+      loan: { ...terms, seconds: LOAN_S, ...(path !== undefined && { path }) },
     },
   });
 }
 
-async function end(client: Client, refs: readonly string[]): Promise<void> {
+async function end(client: Pick<Client, "json">, refs: readonly string[]): Promise<void> {
   for (const ref of refs) {
     await client.json("DELETE", `/credentials/${segment(ref)}`).catch(
       ignore("only this VM can use it, and it ends by itself"),

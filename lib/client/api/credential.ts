@@ -115,7 +115,13 @@ const SigningTerms = z.object({
 /** Longest time of a loan, in seconds (docs/design/contracts/14-limits.md §14). */
 export const LOAN_MAX_S = 3600;
 const Loan = z.strictObject({
-  seconds: z.int().min(1).max(LOAN_MAX_S).describe("from now on; the same request later begins them again"),
+  seconds: z.int().min(1).max(LOAN_MAX_S).describe("from now on"),
+  id: z.string().regex(/^[\w-]{1,64}$/, "must be letters, digits, _ and -").describe(
+    "its purpose: loans of one secret with other ids have other refs, and end apart",
+  ),
+  renews: z.boolean().optional().describe(
+    "begins the time of a loan again: 404 for one that was revoked, or is over",
+  ),
   path: z.string().max(1024).regex(/^\/[^?#\s]*$/, "must be an absolute path without a query").optional()
     .describe("the only path of its host that it is sent to"),
 });
@@ -131,9 +137,10 @@ export const CredentialView = z.object({
   database: DatabaseTerms.optional().describe("of a database's password"),
   ssh: SshTerms.optional().describe("of an SSH key"),
   signing: SigningTerms.optional().describe("of a key that signs commits and tags"),
-  loan: z.object({ until: z.string(), path: z.string().optional() }).optional().describe(
-    "it is lent to one VM, and ends by itself",
-  ),
+  loan: z.object({ until: z.string(), id: z.string().optional(), path: z.string().optional() }).optional()
+    .describe(
+      "it is lent to one VM, and ends by itself",
+    ),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   kind: z.enum(["key", "token", "subscription"]).describe(

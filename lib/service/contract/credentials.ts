@@ -117,13 +117,13 @@ export function newCredential(
     ...(database && Object.keys(database).length > 0 && { database }),
     ...(ssh && { ssh }),
     ...(vm !== undefined && { only: vm }),
-    ...(loan && { loan: loanOf(loan) }),
+    ...(loan && { loan: loanOf(loan), ...(loan.renews && { renews: true }) }),
   };
 }
 
-function loanOf({ seconds, path }: NonNullable<CredentialAdd["loan"]>): LoanTerms {
+function loanOf({ seconds, id, path }: NonNullable<CredentialAdd["loan"]>): LoanTerms {
   const until = new Date(Date.now() + seconds * 1000).toISOString();
-  return { until, ...(path !== undefined && { path }) };
+  return { until, id, ...(path !== undefined && { path }) };
 }
 
 const CLOUD_HINTS: Record<CloudTerms["kind"], string> = {
