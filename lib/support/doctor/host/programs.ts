@@ -25,7 +25,7 @@ export const PROGRAM_PROBES: HostProbe[] = [
   {
     id: "qemu",
     title: "QEMU",
-    run: (_, system) => checkProgram(system, QEMU, () => install(QEMU_PACKAGE)),
+    run: async (_, system) => withLimit(await checkProgram(system, QEMU, () => install(QEMU_PACKAGE))),
   },
   { id: "vsock", title: "vsock device", run: (_, system) => checkProgram(system, VSOCK, () => DEPS) },
   {
@@ -80,6 +80,17 @@ async function checkProgram(
   const answer = await output(...versionCommand(path));
   if (answer === undefined) return failed(`${path} does not run`, await remedy());
   return ok(`${answer.match(/\d+(\.\d+)+/)?.[0] ?? "unknown version"} (${path})`);
+}
+
+/**
+ * Before 8.1, an emulated processor reads an instruction byte by byte, also while another one replaces it. A
+ * JVM replaces instructions of its compiled code all the time, other programs hardly ever.
+ */
+function withLimit(outcome: Outcome): Outcome {
+  const [, major, minor] = /^(\d+)\.(\d+)/.exec(outcome.detail) ?? [];
+  if (major === undefined || Number(major) > 8 || Number(major) === 8 && Number(minor) > 0) return outcome;
+  const limit = "emulated, it can crash a JVM on several processors: --cpus 1, or QEMU 8.1 or later";
+  return { ...outcome, detail: `${outcome.detail}; ${limit}` };
 }
 
 /** Debian has virtiofsd as a package of its own from trixie on; before, QEMU's package brings it. */

@@ -188,6 +188,20 @@ Deno.test("QEMU's own virtiofsd is tried as this user runs it: in a user namespa
     assertEquals([virtiofsd.state, virtiofsd.detail], ["ok", `7.2.22 (${LEGACY})`]);
   }));
 
+Deno.test("a QEMU that can crash a JVM is named, with what to do", () =>
+  withHome(async (home) => {
+    const path = "/usr/bin/qemu-system-x86_64";
+    for (
+      const [version, isNamed] of [["7.2.22", true], ["8.0.5", true], ["8.1.0", false], ["10.0.2", false]]
+    ) {
+      const printed = { [`${path} --version`]: `QEMU emulator version ${version} (Debian 1)` };
+      const { qemu } = await programsOf(home, { "qemu-system-x86_64": path }, printed);
+      assertEquals([qemu.state, qemu.detail.startsWith(`${version} (${path})`)], ["ok", true]);
+      assertEquals(qemu.detail.includes("crash a JVM on several processors: --cpus 1"), isNamed, qemu.detail);
+    }
+    assertEquals((await programsOf(home, {}, {})).qemu.detail.includes("JVM"), false);
+  }));
+
 Deno.test("the remedy for virtiofsd is a package that this Debian has", () =>
   withHome(async (home) => {
     const bookworm = await programsOf(home, {}, {});
