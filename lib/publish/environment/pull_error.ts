@@ -69,7 +69,9 @@ export function pullError(
   }
   return new SbxError("environment.pull_failed", `${doing} failed: ${said}`, {
     cause: output,
-    hint: "check that the registry can be reached from this machine, and try again: finished layers are kept",
+    hint: /Cannot connect to the Docker daemon/i.test(said)
+      ? "start Docker, or name an image of a registry, of a folder or of an archive"
+      : "check that the registry can be reached from this machine, and try again: finished layers are kept",
   });
 }
 

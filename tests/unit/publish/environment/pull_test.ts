@@ -189,3 +189,15 @@ Deno.test("a disk that is full in the middle of a download is named as such", ()
   assertEquals(code, "disk.full");
   assert(hint!.includes("sbx image gc"), hint);
 });
+
+Deno.test("where Docker is not running the error names Docker, and no registry", () => {
+  const words = "initializing source docker-daemon:foo:latest: loading image from docker engine: " +
+    "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?";
+  const output = `time="2026-01-01T00:00:00Z" level=fatal msg="${words}"\n`;
+  const { code, hint } = pullError({ canonical: "docker-daemon:foo:latest" }, "pulling foo", output);
+  assertEquals([code, hint!.startsWith("start Docker"), hint!.includes("layers")], [
+    "environment.pull_failed",
+    true,
+    false,
+  ]);
+});
