@@ -2,7 +2,7 @@
  * The whole service and its API over a VM whose programs run on this machine: /workspace is a folder of the
  * home. The VM's process is served here, so that a test can be an agent that has a turn.
  */
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { makeApp } from "../../cmd/service/app.ts";
 import { VmGuest } from "../../cmd/sbx/files/repository.ts";
 import { home as homeOf } from "../../lib/base/home/mod.ts";
@@ -11,7 +11,7 @@ import { CorpStore } from "../../lib/config/corp/mod.ts";
 import { loadDefinitions, SettingsStore } from "../../lib/config/settings/mod.ts";
 import { Service } from "../../lib/service/mod.ts";
 import { sessionPaths, writeRecord, writeState } from "../../lib/session/mod.ts";
-import { type Call, type Caller, CallServer, type Reply } from "../../lib/session/ipc/mod.ts";
+import { type Call, type Caller, CallServer, type Reply, type ReplyTo } from "../../lib/session/ipc/mod.ts";
 import { runChild } from "./child.ts";
 import { recordOf } from "./vm.ts";
 
@@ -20,6 +20,9 @@ const INFO = { state: "Running" as const, boot_stages: [], pid: 1 };
 export class RepositoryVm implements AsyncDisposable {
   /** files of the guest that left it, by the event of their record: asked about, or only observed */
   readonly exports: ["asked" | "observed", path: string][] = [];
+  /** decisions by which asks were answered */
+  readonly answers: string[] = [];
+  readonly #asks: ReplyTo<"Resolve">["ask"][] = [];
   readonly #kept = new Map<string, () => void>();
   #watcher?: Caller;
 
@@ -83,6 +86,25 @@ export class RepositoryVm implements AsyncDisposable {
     await promise;
   }
 
+  /** An event waits for an answer. */
+  async ask(ask_id: string): Promise<void> {
+    const ask = {
+      ask_id,
+      digest: `digest of ${ask_id}`,
+      session_id: basename(this.paths.dir),
+      event_id: "0123456789ab",
+      event_type: "http.request" as const,
+      subject: "GET https://a.example/",
+      rule_id: "r",
+      reason: "r",
+      created_at: new Date().toISOString(),
+      expires_at: new Date(Date.now() + 3_600_000).toISOString(),
+      status: "pending" as const,
+    };
+    this.#asks.push(ask);
+    await this.#watcher!.reply({ t: "Notice", type: "ask", payload: ask });
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     for (const end of this.ends) await end().catch(() => {});
     await this.service.sessions.list();
@@ -96,6 +118,19 @@ export class RepositoryVm implements AsyncDisposable {
       onWatch();
       return void await caller.input();
     }
+    if (call.t === "Terminal") {
+      for (const text of ["", "shown\n"]) {
+        await caller.reply({ t: "Output", stream: "stdout", data: btoa(text) });
+      }
+      // Its client leaves.
+      while (await caller.input() !== null);
+      return;
+    }
+    if (call.t === "Resolve") {
+      this.answers.push(call.decision);
+      const [ask] = this.#asks.splice(this.#asks.findIndex(({ ask_id }) => ask_id === call.ask_id), 1);
+      return await caller.reply({ t: "Ask", ask });
+    }
     if (call.t === "Exec") return await runInGuest(call.argv, this.paths.workspace, caller);
     if (call.t === "DecideFile" || call.t === "ObserveFile") {
       if (call.operation === "export") {
@@ -107,6 +142,8 @@ export class RepositoryVm implements AsyncDisposable {
       ? { t: "FileDecided", event_id: "0123456789ab" }
       : call.t === "Info"
       ? { t: "Info", info: INFO }
+      : call.t === "Asks"
+      ? { t: "Asks", asks: this.#asks }
       : { t: "Ok" };
     await caller.reply(reply);
   }

@@ -11,14 +11,15 @@ import { Driver, LANGUAGES, SdkError } from "./driver.ts";
 
 const MEBIBYTE = 1024 * 1024;
 
-/** Where the answer breaks off: before its first byte, or behind the first one of its body. */
-type Place = "head" | "body";
+/** Where the answer breaks off: before its first byte, behind the first one of its body, or behind a text. */
+type Place = "head" | "body" | { behind: string };
 
 /** A way to the service that breaks one connection when it is asked to. */
 class Breaker implements AsyncDisposable {
   readonly #listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
   readonly #serving: Promise<void>;
   #place?: Place;
+  #path = "";
 
   constructor(port: number) {
     this.#serving = (async () => {
@@ -34,9 +35,9 @@ class Breaker implements AsyncDisposable {
     return `http://127.0.0.1:${this.#listener.addr.port}`;
   }
 
-  /** Breaks the next answer. */
-  next(place: Place): void {
-    this.#place = place;
+  /** Breaks the next answer, or the next one to a request whose path has this text. */
+  next(place: Place, path = ""): void {
+    [this.#place, this.#path] = [place, path];
   }
 
   get isDone(): boolean {
@@ -46,10 +47,22 @@ class Breaker implements AsyncDisposable {
   async #serve(client: Deno.TcpConn, port: number): Promise<void> {
     using _ = client;
     using server = await Deno.connect({ hostname: "127.0.0.1", port });
+    let request = "";
+    const noted = new TransformStream<Uint8Array, Uint8Array>({
+      transform(piece, controller) {
+        request = String.fromCharCode(...piece.subarray(0, 256));
+        controller.enqueue(piece);
+      },
+    });
     // The end of the requests ends the answers too.
-    const requests = client.readable.pipeTo(server.writable, { preventCancel: true }).catch(() => {});
+    const requests = client.readable.pipeThrough(noted).pipeTo(server.writable, { preventCancel: true })
+      .catch(() => {});
     let head = "";
     for await (const piece of server.readable.values({ preventCancel: true })) {
+      if (!request.includes(this.#path)) {
+        await write(client, piece);
+        continue;
+      }
       if (this.#place === "head") {
         this.#place = undefined;
         return;
@@ -61,6 +74,14 @@ class Breaker implements AsyncDisposable {
         const before = head.length - Math.min(piece.length, 4096);
         await write(client, piece.subarray(0, body + 1 - before));
         return;
+      }
+      if (typeof this.#place === "object") {
+        const { behind } = this.#place;
+        const at = String.fromCharCode(...piece.subarray(0, 4096)).indexOf(behind);
+        if (at >= 0) {
+          this.#place = undefined;
+          return await write(client, piece.subarray(0, at + behind.length));
+        }
       }
       await write(client, piece);
     }
@@ -103,6 +124,12 @@ const CHANGES: [op: string, args?: Record<string, unknown>][] = [
   ["resume"],
   ["suspend"],
   ["exec", { command: ["echo", "ran"] }],
+];
+
+/** Calls that go on for a while, over WebSockets. */
+const STREAMS: [op: string, args: Record<string, unknown>][] = [
+  ["pipe", { command: ["echo", "shown"], bytes: 0 }],
+  ["pty", {}],
 ];
 
 Deno.test({
@@ -155,6 +182,26 @@ Deno.test({
             code: "gateway.unreachable",
           });
         }
+        // A program and a terminal whose connection opens, and breaks behind their first output.
+        for (const [op, args] of STREAMS) {
+          for (const place of ["head", "body", { behind: "shown\n" }] as const) {
+            way.next(place);
+            const code = place === "head" ? "gateway.unreachable" : "service.gone";
+            assertEquals(await outcome(op, args), { code }, `${op}, ${JSON.stringify(place)}`);
+            assert(way.isDone, `${op} was broken`);
+          }
+        }
+        // Each event waits for one answer, whatever breaks meanwhile.
+        const { handler } = await sdk.call("ask", { vm: held, answer: "allow" });
+        for (const [at, path] of ["/asks", "/resolve"].entries()) {
+          for (const [step, place] of (["head", "body"] as const).entries()) {
+            way.next(place, path);
+            await vm.ask(`ask-${at}${step}`);
+            await eventually("it was answered", () => vm.answers.length > 2 * at + step && way.isDone);
+          }
+        }
+        assertEquals(await sdk.call("ask_close", { handler }), null);
+        assertEquals(vm.answers, ["allow", "allow", "allow", "allow"]);
         assertEquals(await outcome("status"), { value: "Running" });
       });
     }

@@ -1,4 +1,17 @@
+import { SbxError } from "./error.ts";
 import type { SocketEnd, WebSocketClient } from "./websocket.ts";
+
+/** Codes of an end: of the terminal, or by this client; and the connection broke. */
+const ENDED = 1000, BROKE = 1006;
+
+/** Why a terminal ended, or was not opened. */
+export function terminalError({ code, reason }: SocketEnd): SbxError {
+  return code === BROKE
+    ? new SbxError("service.gone", "the service went away while the terminal was open", {
+      hint: "a program of its own was ended; the VM and its own terminal go on: open it again",
+    })
+    : new SbxError("vm.terminal", reason || "the terminal was not opened");
+}
 
 /** A terminal in a VM. Without a command it is the VM's own, which all clients share and which lives on. */
 export class Pty implements AsyncIterable<Uint8Array>, AsyncDisposable {
@@ -22,8 +35,10 @@ export class Pty implements AsyncIterable<Uint8Array>, AsyncDisposable {
     await this.#socket.send(JSON.stringify({ cols, rows }));
   }
 
+  /** What it shows, to its end. @throws {SbxError} `service.gone`, `vm.terminal`: it ended otherwise */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     for await (const message of this.#socket) if (typeof message !== "string") yield message;
+    if (this.end && this.end.code !== ENDED) throw terminalError(this.end);
   }
 
   /** Leaves the terminal; a program of its own ends. */

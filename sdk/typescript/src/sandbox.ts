@@ -14,7 +14,7 @@ import {
   type ProgramOptions,
   readProgram,
 } from "./program.ts";
-import { Pty } from "./pty.ts";
+import { Pty, terminalError } from "./pty.ts";
 import type * as shapes from "./shapes.ts";
 
 /** First and longest time between two looks at a boot, in `ms`. */
@@ -260,7 +260,7 @@ export class Sandbox implements AsyncDisposable {
     const socket = await this.client.socket(`/terminal/${this.id}`, { argv });
     // Its first message is empty: the terminal is there.
     for await (const _ of socket) break;
-    if (socket.end) throw new SbxError("vm.terminal", socket.end.reason || "the terminal was not opened");
+    if (socket.end) throw terminalError(socket.end);
     const pty = new Pty(socket);
     if (cols !== undefined || rows !== undefined) await pty.resize(cols ?? 80, rows ?? 24);
     return pty;

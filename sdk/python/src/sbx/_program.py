@@ -15,6 +15,8 @@ from ._websocket import WebSocket
 
 # Most bytes of a stream that a result keeps, as in the API.
 _KEPT_MAX = 10 * 1024 * 1024
+# Codes of a terminal's end: of its own, or by this client; and the connection broke.
+_ENDED, _BROKE = 1000, 1006
 # Most bytes under way in each direction (docs/design/contracts/02-http.md §2, "Program socket").
 _WINDOW = 1024 * 1024
 
@@ -48,6 +50,17 @@ def gone() -> SbxError:
         "service.gone",
         "the service went away while the program ran",
         hint="the program was ended, its VM goes on: run the program again, or as a job",
+    )
+
+
+def terminal_error(code: int, reason: str) -> SbxError:
+    """Why a terminal ended, or was not opened."""
+    if code != _BROKE:
+        return SbxError("vm.terminal", reason or "the terminal was not opened")
+    return SbxError(
+        "service.gone",
+        "the service went away while the terminal was open",
+        hint="a program of its own was ended; the VM and its own terminal go on: open it again",
     )
 
 
@@ -217,10 +230,12 @@ class Pty:
         self._socket.send(json.dumps({"cols": cols, "rows": rows}))
 
     def read(self) -> bytes | None:
-        """The next piece of output; None at the end."""
+        """The next piece of output; None at the end, and an error where it ended otherwise than by itself."""
         while (message := self._socket.receive()) is not None:
             if isinstance(message, bytes):
                 return message
+        if self.end and self.end[0] != _ENDED:
+            raise terminal_error(*self.end)
         return None
 
     def __iter__(self) -> Iterator[bytes]:

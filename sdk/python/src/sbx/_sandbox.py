@@ -18,7 +18,7 @@ from ._asks import AskCallback, AskHandler
 from ._client import Client
 from ._error import ProgramError, SbxError
 from ._http import Cancel, cancelled, segment
-from ._program import ExecResult, OnOutput, Program, Pty, read_program
+from ._program import ExecResult, OnOutput, Program, Pty, read_program, terminal_error
 
 # First and longest time between two looks at a boot, in seconds.
 _POLL, _POLL_MAX = 0.02, 0.25
@@ -318,8 +318,7 @@ class Sandbox:
         socket = self.client.socket(f"/terminal/{self.id}", {"argv": argv}, cancel=cancel)
         # Its first message is empty: the terminal is there.
         if socket.receive() is None:
-            _, reason = socket.end or (0, "")
-            raise SbxError("vm.terminal", reason or "the terminal was not opened")
+            raise terminal_error(*socket.end or (0, ""))
         pty = Pty(socket)
         if cols is not None or rows is not None:
             pty.resize(cols or 80, rows or 24)
