@@ -53,7 +53,7 @@ export async function limitMachine(
   if (cpu_percent === undefined && disk_mb_per_s === undefined) return;
   await machine.limit(
     { cpuPercent: cpu_percent, diskBytesPerSecond: disk_mb_per_s && disk_mb_per_s * MIB },
-    () => statements.limitReached("cpu_percent"),
+    (limit) => statements.limitReached(limit === "cpuPercent" ? "cpu_percent" : "disk_mb_per_s"),
   );
 }
 

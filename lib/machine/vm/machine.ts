@@ -9,7 +9,7 @@ import { rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import { deviceId, PLUGGABLE, type Pluggable, PORT, SOCKETS } from "./command.ts";
 import { guardDisk, lookAtDisk } from "./disk_guard.ts";
 import { cpuMs, type Helpers, kill, waitForSocket } from "./helper.ts";
-import { limitCpu } from "../limit/mod.ts";
+import { type DiskUse, limitCpu, watchDisk } from "../limit/mod.ts";
 import type { Launcher, MachineProgram } from "./launcher.ts";
 import type {
   Machine,
@@ -29,6 +29,12 @@ const EXIT_GRACE_MS = timeLimit(1000);
 const EJECT_MS = timeLimit(10_000);
 /** Room for the state of a machine's devices, in `bytes`; four devices take 320 KB. */
 const STATE_BYTES = 8 * 1024 * 1024;
+
+/** Counters of one disk in QMP's `query-blockstats`. */
+interface BlockStats {
+  device: string;
+  stats: { rd_bytes: number; wr_bytes: number; rd_operations: number; wr_operations: number };
+}
 
 /** Programs and memory of one machine. */
 interface MachineParts {
@@ -80,20 +86,16 @@ export class QemuMachine implements Machine {
 
   /** Keeps the guest from filling the disk of its host, on which its own disk is an image. */
   #guard(image: string): Promise<void> {
-    let isOver = false;
-    this.exited.then(() => isOver = true);
-    return guardDisk({
+    const machine = this.#watched({
       look: () => lookAtDisk(image),
-      limitWrites: (bytesPerSecond) => this.#limitDisk({ writes: bytesPerSecond }),
+      limitWrites: (bytesPerSecond: number) => this.#limitDisk({ writes: bytesPerSecond }),
       stop: () => {
         this.#isFrozen = true;
         this.#signal("SIGSTOP");
         this.#spec.onDiskFull();
       },
-      get isOver() {
-        return isOver;
-      },
     });
+    return guardDisk(machine);
   }
 
   /**
@@ -187,25 +189,44 @@ export class QemuMachine implements Machine {
     await this.#input.write(new TextEncoder().encode(`${line}\n`));
   }
 
-  async limit({ cpuPercent, diskBytesPerSecond }: MachineLimits, onReached: () => void): Promise<void> {
-    if (diskBytesPerSecond && this.#spec.scratch) await this.#limitDisk({ all: diskBytesPerSecond });
-    if (cpuPercent) this.#limitCpu(cpuPercent, onReached);
+  async limit(
+    { cpuPercent, diskBytesPerSecond }: MachineLimits,
+    onReached: (limit: keyof MachineLimits) => void,
+  ): Promise<void> {
+    if (diskBytesPerSecond && this.#spec.scratch) {
+      await this.#limitDisk({ all: diskBytesPerSecond });
+      const onDisk = () => onReached("diskBytesPerSecond");
+      const disk = this.#watched({ use: () => this.#diskUse(), onReached: onDisk });
+      watchDisk(disk, diskBytesPerSecond).catch(ignore("QEMU has ended"));
+    }
+    if (cpuPercent) this.#limitCpu(cpuPercent, () => onReached("cpuPercent"));
   }
 
   #limitCpu(percent: number, onReached: () => void): void {
-    let isOver = false;
-    this.exited.then(() => isOver = true);
-    const machine = {
+    const machine = this.#watched({
       cpuMs: () => this.cpuMs(),
       stop: () => this.#signal("SIGSTOP"),
       go: () => this.#isFrozen || this.#signal("SIGCONT"),
       onReached,
       isExempt: () => this.#exempt > 0,
-      get isOver() {
-        return isOver;
-      },
-    };
+    });
     limitCpu(machine, percent).catch(ignore("QEMU has ended"));
+  }
+
+  /** Parts of this machine for a loop that watches it until `isOver`. */
+  #watched<T extends object>(parts: T): T & { readonly isOver: boolean } {
+    const watched = Object.assign(parts, { isOver: false });
+    this.exited.then(() => watched.isOver = true);
+    return watched;
+  }
+
+  async #diskUse(): Promise<DiskUse> {
+    const disks = await (await this.#connect()).execute("query-blockstats") as BlockStats[];
+    const { stats } = disks.find(({ device }) => device === "scratch")!;
+    return {
+      bytes: stats.rd_bytes + stats.wr_bytes,
+      operations: stats.rd_operations + stats.wr_operations,
+    };
   }
 
   /** Runs work of the guest that has a time limit, without the limit of processors. */

@@ -21,7 +21,7 @@ export {
   vsockPath,
 } from "./hypervisor.ts";
 export { hostHypervisor, libraryPath } from "./host.ts";
-export { enlarge, isEnlarged, SCRATCH_OPTIONS } from "./scratch.ts";
+export { enlarge, isEnlarged, OLD_SCRATCH_OPTIONS, SCRATCH_OPTIONS } from "./scratch.ts";
 export { tryConfinement } from "./launcher.ts";
 export { Qemu } from "./qemu.ts";
 export {

@@ -1,6 +1,6 @@
 /** Disks of VMs on the host: sparse files, which grow and never shrink. */
 import { ifFound, SbxError } from "../../base/error/mod.ts";
-import { enlarge, libraryPath, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
+import { enlarge, libraryPath, OLD_SCRATCH_OPTIONS, SCRATCH_OPTIONS } from "../../machine/vm/mod.ts";
 import type { VmPaths, VmRecord } from "../../session/mod.ts";
 
 const GIB = 1024 ** 3;
@@ -23,16 +23,19 @@ export async function makeScratch(
   isBlank = libraryPath() !== undefined,
 ): Promise<void> {
   if (isBlank) return await makeBlank(path, gigabytes);
-  const { success, stderr } = await new Deno.Command("mkfs.ext4", {
-    args: [...SCRATCH_OPTIONS, path, `${gigabytes}G`],
-    env: { PATH: `${Deno.env.get("PATH")}:/sbin:/usr/sbin` },
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (success) return;
-  const text = new TextDecoder().decode(stderr);
-  throw scratchError(path, /No space left/i.test(text), text);
+  const format = async (options: readonly string[]) => {
+    const { success, stderr } = await new Deno.Command("mkfs.ext4", {
+      args: [...options, path, `${gigabytes}G`],
+      env: { PATH: `${Deno.env.get("PATH")}:/sbin:/usr/sbin` },
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).output();
+    return success ? undefined : new TextDecoder().decode(stderr);
+  };
+  let failure = await format(SCRATCH_OPTIONS);
+  if (failure?.includes("assume_storage_prezeroed")) failure = await format(OLD_SCRATCH_OPTIONS);
+  if (failure !== undefined) throw scratchError(path, /No space left/i.test(failure), failure);
 }
 
 /**

@@ -2,6 +2,7 @@
 import { assert, assertEquals } from "@std/assert";
 import {
   CpuShare,
+  DiskRate,
   limitCpu,
   limitedProgram,
   narrowLimits,
@@ -9,6 +10,7 @@ import {
   Rate,
   reachedLimits,
   VmLimits,
+  watchDisk,
 } from "../../../../lib/machine/limit/mod.ts";
 
 Deno.test("of each limit the lower one holds", () => {
@@ -187,4 +189,35 @@ Deno.test("a rate reports that it holds bytes back", async () => {
   assertEquals(reached, 0);
   await awaited(rate.take(200_000));
   assertEquals(reached, 1);
+});
+
+Deno.test("a disk is held back where it was as fast as it may since the last look", () => {
+  const rate = new DiskRate(1_000_000);
+  const look = (at: number, bytes: number, operations: number) => rate.look(at, { bytes, operations });
+  assertEquals(look(5_000, 90_000_000, 1_000), false, "nothing to compare with");
+  assertEquals(look(6_000, 90_500_000, 1_100), false);
+  assertEquals(look(7_000, 91_500_000, 1_200), true);
+  assertEquals(look(9_000, 92_500_000, 1_300), false);
+  assertEquals(look(10_000, 93_250_000, 1_303), true, "three operations of 250,000, and one under way");
+  assertEquals(look(11_000, 93_250_000, 1_303), false, "idle");
+});
+
+Deno.test("a disk at its rate is reported once, and one whose machine has ended is left alone", async () => {
+  const looksOf = async (bytes: (look: number) => number) => {
+    let [reached, looks] = [0, 0];
+    const disk = {
+      use: () =>
+        looks++ === 1
+          ? Promise.reject(new Error("no answer"))
+          : Promise.resolve({ bytes: bytes(looks), operations: looks }),
+      onReached: () => void reached++,
+      get isOver() {
+        return looks === 6;
+      },
+    };
+    await awaited(watchDisk(disk, 1_000_000, 1));
+    return [reached, looks];
+  };
+  assertEquals(await looksOf((look) => look * 1e12), [1, 3]);
+  assertEquals(await looksOf(() => 1e12), [0, 6]);
 });
