@@ -111,7 +111,8 @@ export interface Machine {
   /**
    * Limits it from now on, on a hypervisor with the feature `rate_limits`.
    *
-   * @param onReached called whenever it has used up its share of the processors, and once its disk is held back
+   * @param onReached called whenever it has used up its share of the processors, and once when its disk is
+   * held back
    */
   limit(limits: MachineLimits, onReached: (limit: keyof MachineLimits) => void): Promise<void>;
   /** kills the machine and its helper programs */

@@ -1,10 +1,10 @@
 const COMMON_OPTIONS = ["-q", "-F", "-m", "0", "-J", "size=16"];
 
 /**
- * Options of mkfs.ext4 for a guest's disk, a file of zeros: its tables and its journal are not written, so that
- * it takes milliseconds and hardly any space. Without a journal ext4 gives no inode out again for minutes after
- * a deletion, and looks at each of those at every creation: `rm -rf node_modules && npm ci` then makes files
- * five times slower than the first time.
+ * Options of mkfs.ext4 for a guest's disk, a file of zeros: its tables and its journal are not written, so
+ * that it takes milliseconds and hardly any space. Without a journal ext4 gives no inode out again for
+ * minutes after a deletion, and looks at each of those at every creation: `rm -rf node_modules && npm ci`
+ * then makes files five times slower than the first time.
  */
 export const SCRATCH_OPTIONS: readonly string[] = [
   ...COMMON_OPTIONS,
@@ -12,8 +12,8 @@ export const SCRATCH_OPTIONS: readonly string[] = [
 ];
 
 /**
- * The same for e2fsprogs before 1.47: the guest writes zeros into its tables in its first minutes, 320 MiB for
- * a disk of 20 GiB, which take the time of its programs where the rate of the disk is limited.
+ * The same for e2fsprogs before 1.47: the guest writes zeros into its tables in its first minutes, 320 MiB
+ * for a disk of 20 GiB, which take the time of its programs where the rate of the disk is limited.
  */
 export const OLD_SCRATCH_OPTIONS: readonly string[] = [
   ...COMMON_OPTIONS,
