@@ -184,6 +184,11 @@ function isOfRare(family: EventFamily): string {
   return `event_type NOT IN ${FREQUENT} AND event_type >= '${family}.' AND event_type < '${family}/'`;
 }
 
+/** Condition by the index on the events of a family; `undefined` for a family that most events are of. */
+export function rareOf(family: EventFamily | undefined): string | undefined {
+  return family && !FREQUENT_FAMILIES.includes(family) ? isOfRare(family) : undefined;
+}
+
 /** Condition on the events of a family. @param range further conditions on `sequence` */
 export function isOfFamily(family: EventFamily, range = ""): string {
   if (FREQUENT_FAMILIES.includes(family)) return `${FAMILY} = '${family}'`;

@@ -12,6 +12,7 @@ import {
   type LedgerDecision,
   type LedgerFinding,
   type LedgerOutcome,
+  rareOf,
 } from "../schema.ts";
 import { selectPage, selectText, type TextRow, withLedger } from "./open.ts";
 
@@ -28,6 +29,8 @@ export const READ_ROWS = 50;
  * reader.
  */
 const PASS_ROWS = 20_000;
+/** As {@linkcode PASS_ROWS}, of rare events: each statement lists them first. */
+const PASS_RARE = 2000;
 
 /** Selects events; each listed event passes every condition. */
 export interface EventConditions {
@@ -116,13 +119,16 @@ export async function selectEvents<T>(
 ): Promise<{ events: T[]; next_cursor?: string }> {
   const { cursor, limit: wanted = PAGE_EVENTS, chars: most = PAGE_CHARS, order, ...conditions } = filter;
   const limit = Math.min(wanted, PAGE_EVENTS_MAX);
-  const { from, args } = selectionOf(conditions);
-  if (order === "newest") return await selectNewest(client, { from, args }, { limit, most, cursor }, map);
+  const { from, args, rare: indexed } = selectionOf(conditions);
+  const rare = indexed !== undefined && await hasRareIndex(client) ? indexed : undefined;
+  if (order === "newest") {
+    return await selectNewest(client, { from, args, rare }, { limit, most, cursor }, map);
+  }
   const rest = `${from} ORDER BY entries.sequence LIMIT ?${args.length + 3}`;
   const events: T[] = [];
   let chars = 0;
   for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
-    const end = after + PASS_ROWS;
+    const end = rare === undefined ? after + PASS_ROWS : await rareAfter(client, rare, after);
     const rows = await selectPage(client, LIST_COLUMNS, rest, [after, end, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
@@ -141,7 +147,7 @@ export async function selectEvents<T>(
 /** Reads one page backwards, from the end of the ledger or from before the cursor. */
 async function selectNewest<T>(
   client: Client,
-  { from, args }: Selection,
+  { from, args, rare }: Selection,
   { limit, most, cursor }: { limit: number; most: number; cursor?: string },
   map: (event: LedgerEvent, chars: number) => T,
 ): Promise<{ events: T[]; next_cursor?: string }> {
@@ -150,7 +156,7 @@ async function selectNewest<T>(
   const events: T[] = [];
   let chars = 0;
   for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
-    const after = Math.max(0, last - PASS_ROWS);
+    const after = rare === undefined ? Math.max(0, last - PASS_ROWS) : await rareBefore(client, rare, last);
     const rows = await selectPage(client, LIST_COLUMNS, rest, [after, last, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
@@ -164,6 +170,28 @@ async function selectNewest<T>(
     last = await lastUpTo(client, after);
   }
   return { events };
+}
+
+/** Tests whether a record has the index of rare events: one of an older sbx has not. */
+async function hasRareIndex(client: Client): Promise<boolean> {
+  const { rows } = await client.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries_rare'");
+  return rows.length > 0;
+}
+
+/** The sequence up to which one statement passes over rare events alone, from `after` on. */
+async function rareAfter(client: Client, rare: string, after: number): Promise<number> {
+  const sql =
+    `SELECT sequence FROM entries WHERE ${rare} AND sequence > ? ORDER BY sequence LIMIT 1 OFFSET ?`;
+  const { rows: [row] } = await client.execute({ sql, args: [after, PASS_RARE] });
+  return row === undefined ? Number.MAX_SAFE_INTEGER : Number(row.sequence);
+}
+
+/** As {@linkcode rareAfter}, backwards: the events after the sequence, up to `last`. */
+async function rareBefore(client: Client, rare: string, last: number): Promise<number> {
+  const sql =
+    `SELECT sequence FROM entries WHERE ${rare} AND sequence <= ? ORDER BY sequence DESC LIMIT 1 OFFSET ?`;
+  const { rows: [row] } = await client.execute({ sql, args: [last, PASS_RARE] });
+  return row === undefined ? 0 : Number(row.sequence);
 }
 
 function charsOf({ event, outcome }: TextRow): number {
@@ -304,6 +332,8 @@ export interface Selection {
   from: string;
   /** values from `?3` on */
   args: SqlValue[];
+  /** condition on entries that an index answers, which each event of the selection meets */
+  rare?: string;
 }
 
 /** Events blocked finally; the indexes of blocked rows name the candidates. */
@@ -354,7 +384,7 @@ export function selectionOf(conditions: EventConditions): Selection {
     const text = bind(jsonText(grep).toLowerCase());
     where.push(`(instr(lower(event), ${text}) OR instr(lower(outcome), ${text}))`);
   }
-  return { from: `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")}`, args };
+  return { from: `FROM ${EVENTS_WITH_OUTCOMES} WHERE ${where.join(" AND ")}`, args, rare: rareOf(family) };
 }
 
 function hasFinding(severities: readonly string[]): string {

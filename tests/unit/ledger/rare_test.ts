@@ -58,3 +58,32 @@ Deno.test("a list and a sum of a rare family read no other row", () =>
       client.close();
     }
   }));
+
+Deno.test("pages of a rare family have every event, in both orders, however many others lie between", () =>
+  withLedgerPath(async (path) => {
+    await writeTypes(path);
+    // More of the family's own than one statement passes over, among twice as many others.
+    await runSql(
+      path,
+      `WITH RECURSIVE n(at) AS (SELECT 1000 UNION ALL SELECT at + 1 FROM n WHERE at < 10000)
+       INSERT INTO entries (sequence, event_id, event_type, event, prev_hash, hash)
+       SELECT at, id, type, json_object('common', json_object('event_type', type, 'event_id', id)), '', ''
+       FROM (SELECT at, printf('e%05d', at) AS id, iif(at % 3 = 0, 'mcp.tool_call', 'http.request') AS type FROM n)`,
+    );
+    for (const order of ["newest", "oldest"] as const) {
+      const grep = order === "newest" ? "e01002" : "e09999";
+      const { events, next_cursor } = await readEvents(path, { family: "mcp", order, grep });
+      assertEquals([events.map(({ common }) => common.event_id), next_cursor], [
+        [grep],
+        undefined,
+      ]);
+      const found = new Set<string>();
+      let cursor: string | undefined;
+      do {
+        const page = await readEvents(path, { family: "mcp", order, cursor, limit: 1000 });
+        for (const { common } of page.events) found.add(common.event_id);
+        cursor = page.next_cursor;
+      } while (cursor !== undefined);
+      assertEquals(found.size, 3000 + EVENT_TYPES.filter((type) => type.startsWith("mcp.")).length, order);
+    }
+  }));
