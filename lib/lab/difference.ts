@@ -29,7 +29,7 @@ export interface RuleEffect {
   different: number;
   /** numbers of events by their decisions before and after, where these differ */
   changes: { from: string; to: string; count: number }[];
-  /** the first that differ, oldest first */
+  /** the newest that differ, oldest first */
   differences: RuleDifference[];
   /** more differ than are listed */
   truncated: boolean;
@@ -65,11 +65,12 @@ export async function effectOf(
       changes.set(key, { from: was.decision, to: is.decision, count: count + 1 });
     } else if (was.rule.id === is.rule.id && sameRewrites(was, is)) continue;
     effect.different++;
-    if (effect.differences.length === limit) effect.truncated = true;
-    else {
-      const subject = subjectLine(event);
-      const place = { session_id, event_id, event_type, timestamp_unix_ms, subject };
-      effect.differences.push({ ...place, before: verdictOf(was), after: verdictOf(is) });
+    const subject = subjectLine(event);
+    const place = { session_id, event_id, event_type, timestamp_unix_ms, subject };
+    effect.differences.push({ ...place, before: verdictOf(was), after: verdictOf(is) });
+    if (effect.differences.length > limit) {
+      effect.differences.shift();
+      effect.truncated = true;
     }
   }
   effect.changes = [...changes.values()].sort((a, b) => b.count - a.count);
@@ -104,7 +105,7 @@ export async function effectAcross(
   sum.changes.sort((a, b) => b.count - a.count);
   sum.differences.sort((a, b) => a.timestamp_unix_ms - b.timestamp_unix_ms);
   sum.truncated ||= sum.differences.length > terms.limit;
-  sum.differences = sum.differences.slice(0, terms.limit);
+  sum.differences = sum.differences.slice(-terms.limit);
   return sum;
 }
 

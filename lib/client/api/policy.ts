@@ -114,7 +114,7 @@ export const TryRequest = DraftBody.extend({
       TRIED_MAX.toLocaleString("en")
     } events, from this time on, unix milliseconds; without a session, of all sessions of the profile`,
   ),
-  limit: z.int().min(1).max(DIFFERENCES_MAX).default(100).describe("most events that are listed"),
+  limit: z.int().min(1).max(DIFFERENCES_MAX).default(100).describe("most events that are listed: the newest"),
 }).openapi("RuleTry");
 export type TryRequest = z.input<typeof TryRequest>;
 
@@ -138,8 +138,8 @@ export const TryResult = z.object({
       subject: z.string().describe("subject of the event on one line"),
       before: Verdict,
       after: Verdict,
-    })).describe("oldest first"),
-    truncated: z.boolean().describe("more differ than are listed"),
+    })).describe("the newest that differ, oldest first"),
+    truncated: z.boolean().describe("more differ than are listed: older ones"),
     sessions: z.int().describe("that have the events"),
     has_older: z.boolean().describe("there are older events, which were not tried"),
   }).optional().describe("absent without a session, or for a draft that cannot be saved"),

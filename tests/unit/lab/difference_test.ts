@@ -45,7 +45,8 @@ Deno.test("a draft is compared event by event; what no rule decides does not cou
   assertEquals(
     [event_id, was, is],
     [
-      EVENTS[1].common.event_id,
+      // The newest.
+      EVENTS[2].common.event_id,
       { decision: "ask", rule_id: "asks", rewrites: 0 },
       { decision: "allow", rule_id: "asks", rewrites: 0 },
     ],
