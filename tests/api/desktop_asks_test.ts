@@ -6,7 +6,7 @@ import type { PastAsks } from "../../lib/client/api/mod.ts";
 import { readApproval, readWhy, verifyLedger } from "../../lib/ledger/read/mod.ts";
 import { shoot } from "../helper/browser.ts";
 import { DesktopHome } from "../helper/desktop_home.ts";
-import { eachView } from "../helper/desktop_views.ts";
+import { checkViews, eachView } from "../helper/desktop_views.ts";
 import { httpRequest } from "../helper/event.ts";
 import { rule } from "../helper/session_gate.ts";
 
@@ -85,6 +85,7 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await page.getByText("Not answered: this ask had only just appeared here.").waitFor();
     await read();
     await bar.getByRole("button", { name: "Allow for longer" }).click();
+    await page.getByRole("menuitem", { name: "Always allow…" }).waitFor();
     await page.getByRole("menuitem", { name: "Allow for 10 minutes" }).click();
     assertEquals(await second, true);
     await bar.waitFor({ state: "detached" });
@@ -122,6 +123,38 @@ Deno.test("asks on the desktop page", options, async (t) => {
         await read();
         await asked.getByRole("button", { name: "Deny", exact: true }).click();
         assertEquals(await waiting, false);
+      }),
+  );
+
+  await t.step(
+    "longer answers are in a menu, by keys; letters in it answer nothing",
+    () =>
+      eachView(desktop, async (at, look) => {
+        const waiting = request("asked.example", `/menu${at}`);
+        const asked = card(new RegExp(`asked\\.example/menu${at}`));
+        await asked.waitFor();
+        await read();
+        await asked.getByRole("button", { name: "Allow for longer" }).press("Enter");
+        const items = page.getByRole("menuitem");
+        await items.first().waitFor();
+        assertEquals(await items.allInnerTexts(), [
+          "Allow for 10 minutes",
+          "Allow for the session",
+          "Always allow…",
+        ]);
+        await look("inbox_menu");
+        await page.keyboard.press("d");
+        await page.keyboard.press("ArrowDown");
+        await items.and(page.locator(":focus")).filter({ hasText: "the session" }).waitFor();
+        await page.keyboard.press("Escape");
+        await items.first().waitFor({ state: "detached" });
+        assertEquals((await home.service.asks.list()).length, 1);
+        await asked.getByRole("button", { name: "Allow for longer" }).press("Enter");
+        await page.keyboard.press("Enter");
+        assertEquals(await waiting, true);
+        const inForce = page.getByRole("region", { name: "Answers in force" });
+        await inForce.getByRole("button", { name: /^Withdraw the answer for .*asked\.example/ }).click();
+        await inForce.waitFor({ state: "detached" });
       }),
   );
 
@@ -167,7 +200,11 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await desktop.open("inbox");
     const over = page.getByRole("region", { name: "Answered and expired" });
     await over.getByRole("row", { name: /soon\.example\/late dev expired without an answer/ }).waitFor();
-    await over.getByRole("row", { name: /asked\.example\/bar dev allowed/ }).waitFor();
+    await over.getByRole("row", { name: /asked\.example\/bar dev allowed \w/ }).waitFor();
+    // By the records: also for a page that was opened later.
+    await page.reload();
+    await over.getByRole("row", { name: /asked\.example\/wide dev denied for 10 min, the host \w/ })
+      .waitFor();
     assertEquals(await desktop.violations(), []);
   });
 
@@ -217,6 +254,11 @@ Deno.test("asks on the desktop page", options, async (t) => {
     await page.getByLabel("For how long").selectOption("always");
     await read();
     await page.getByRole("button", { name: "Allow this" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByText(/^Now:\s+ask\s+http\.request\.host == "lasting\.example"$/).waitFor();
+    assertEquals(await Deno.readTextFile(file), before);
+    await checkViews(desktop, "always");
+    await dialog.getByRole("button", { name: "Save rule" }).click();
     assertEquals(await waiting, true);
     const always = page.getByRole("region", { name: "Always allowed" });
     const withdraw = always.getByRole("button", { name: /^Withdraw/ });

@@ -270,6 +270,28 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await list.getByRole("option", { name: "after.example" }).waitFor();
   });
 
+  await t.step("the costs of today follow the calls of models", async () => {
+    await desktop.open("overview");
+    const cost = page.getByRole("listitem").filter({ hasText: "Cost today" });
+    await cost.getByText("0 calls").waitFor();
+    const request = {
+      provider: "anthropic",
+      api_family: "messages",
+      model: "claude-sonnet-4-5",
+      stream: false,
+    };
+    const { event: { common: { event_id } } } = await home.gate.decide(
+      {
+        common: { event_type: "model.call", source_engine: "network" },
+        model: { request: { ...request, operation: "chat" } },
+      } as Parameters<typeof home.gate.decide>[0],
+    );
+    const response = { status: 200, input_tokens: 9, output_tokens: 9, estimated_cost_micros: 420_000 };
+    home.ledger.end({ event_id, response, duration_ms: 1 } as Parameters<Ledger["end"]>[0]);
+    await cost.getByText("$0.42").waitFor();
+    await cost.getByText("1 call", { exact: true }).waitFor();
+  });
+
   assertEquals(desktop.problems, []);
   assert(desktop.origins.size === 1);
 });

@@ -97,10 +97,11 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
 
   await t.step("an ask is allowed for the session, and what it covers asks no more", async () => {
     const waiting = curl("/second");
-    const allow = page.getByRole("button", { name: "Allow for the session" });
-    await allow.waitFor();
+    const longer = page.getByRole("button", { name: "Allow for longer" });
+    await longer.waitFor();
     await read();
-    await allow.click();
+    await longer.click();
+    await page.getByRole("menuitem", { name: "Allow for the session" }).click();
     assertEquals((await waiting).stdout, "200");
     assertEquals((await curl("/second")).stdout, "200");
     assertEquals(await page.title(), "Inbox – sbx");
@@ -108,7 +109,8 @@ export async function inboxSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
 
   await t.step("an ask is saved as a rule, with what that would have changed", async () => {
     const waiting = curl("/third");
-    await page.getByRole("button", { name: "Save as rule" }).click();
+    await page.getByRole("button", { name: "Allow for longer" }).click();
+    await page.getByRole("menuitem", { name: "Always allow…" }).click();
     const dialog = page.getByRole("dialog");
     await dialog.getByRole("listitem").filter({
       hasText: /asked\.example\/third.*ask by ask-site → allow by/,

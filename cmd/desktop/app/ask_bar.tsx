@@ -1,8 +1,9 @@
 /** The bar of an ask on every page but the inbox: it is answered there, or read in the inbox. */
 import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
-import type { AskView } from "../api/routes.ts";
+import type { AskAnswer, AskView } from "../api/routes.ts";
 import { READ_MS } from "../../../lib/policy/ask/mod.ts";
+import { lastingAnswers } from "../page/inbox/always.tsx";
 import { answer, ANSWERS } from "../page/inbox/answer.ts";
 import { Icon } from "../part/icon.tsx";
 import { Menu } from "../part/menu.tsx";
@@ -44,7 +45,7 @@ function Bar({ ask, others }: { ask: AskView; others: number }) {
       document.removeEventListener("visibilitychange", restart);
     };
   }, []);
-  const give = async (given: typeof ANSWERS[keyof typeof ANSWERS]) => {
+  const give = async (given: AskAnswer) => {
     if (performance.now() - since.peek() < READ_MS) {
       notice.value = { text: words.unread, isError: true };
       return;
@@ -53,12 +54,6 @@ function Bar({ ask, others }: { ask: AskView; others: number }) {
     await answer(ask, given);
     isBusy.value = false;
   };
-  const lasting = ask.covers
-    ? [
-      { label: words.minutes, onChoose: () => give(ANSWERS.minutes) },
-      { label: words.session, onChoose: () => give(ANSWERS.session) },
-    ]
-    : [];
   return (
     <section
       class="ask-bar"
@@ -76,7 +71,7 @@ function Bar({ ask, others }: { ask: AskView; others: number }) {
         <button type="button" class="main" disabled={isBusy.value} onClick={() => give(ANSWERS.once)}>
           {words.once}
         </button>
-        <Menu label={words.longer} items={lasting}>
+        <Menu label={words.longer} items={lastingAnswers(ask, give)}>
           <Icon name="down" />
         </Menu>
         <a href={placeOf(ask)}>{words.request}</a>

@@ -5,6 +5,7 @@ import { CredentialsPage } from "../page/credentials/page.tsx";
 import { DetectionsPage } from "../page/detections/page.tsx";
 import { FindingsPage } from "../page/findings/page.tsx";
 import { ImagesPage } from "../page/images/page.tsx";
+import { AlwaysEditor } from "../page/inbox/always.tsx";
 import { InboxPage } from "../page/inbox/page.tsx";
 import { McpPage } from "../page/mcp/page.tsx";
 import { OverviewPage } from "../page/overview/page.tsx";
@@ -71,6 +72,7 @@ export function Shell() {
       </div>
       <Notice />
       <Palette />
+      <AlwaysEditor />
     </>
   );
 }

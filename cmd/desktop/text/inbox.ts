@@ -12,13 +12,14 @@ export const inbox = {
   expires: (seconds: number) =>
     `Denied in ${seconds > 99 ? `${Math.ceil(seconds / 60)} min` : `${seconds} s`} without an answer`,
   once: "Allow once",
+  allow: "Allow",
+  always: "Always allow…",
   session: "Allow for the session",
   minutes: "Allow for 10 minutes",
   deny: "Deny",
   request: "Details",
   allowed: (subject: string) => `Allowed: ${subject}`,
   denied: (subject: string) => `Denied: ${subject}`,
-  alwaysSaved: "A rule allows it from now on.",
   scope: {
     title: "Choose what, and for how long",
     what: "What",
@@ -40,6 +41,9 @@ export const inbox = {
     what: "Request",
     end: "End",
     status: { pending: "waits", allowed: "allowed", denied: "denied", expired: "expired without an answer" },
+    scope: ({ scope, minutes, of }: { scope: string; minutes?: number; of?: string }) =>
+      `for ${scope === "session" ? "the session" : `${minutes} min`}${of ? `, the ${of}` : ""}`,
+    older: (count: number) => `The newest ${count}. sbx asks --history lists the others.`,
     always: "Always allowed",
     rule: "Rule",
     profile: "Profile",
@@ -77,7 +81,6 @@ export const inbox = {
   pid: (pid: number | undefined) => pid ? `pid ${pid}` : "",
   before: "Earlier events",
   nothingBefore: "No earlier events.",
-  save: "Save as rule",
   changeTitle: (id: string, profile: string) => `Change of the rule ${id} of ${profile}`,
   saveTitle: (profile: string) => `A rule of ${profile}`,
 };

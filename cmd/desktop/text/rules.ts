@@ -51,6 +51,7 @@ export const rules = {
   editor: {
     title: (id: string) => `Rule ${id}`,
     fresh: "New rule",
+    now: "Now:",
     id: "Id",
     more: "Name, reason, priority, finding, rewrites",
     name: "Name (optional)",
@@ -151,6 +152,10 @@ export const rules = {
     differ: (different: number, decided: number, where: string) =>
       `It changes ${different.toLocaleString("en")} of ${decided.toLocaleString("en")} decisions ${where}.`,
     table: "Decisions that it changes",
+    unlisted: (listed: number, more: number) =>
+      `The newest ${listed.toLocaleString("en")} are listed; ${
+        more === 1 ? "1 older one is" : `${more.toLocaleString("en")} older ones are`
+      } not.`,
     by: ({ decision, rule_id, rewrites }: { decision: string; rule_id: string; rewrites: number }) =>
       `${decision} by ${rule_id}${rewrites > 0 ? `, ${rewrites} rewrites` : ""}`,
   },

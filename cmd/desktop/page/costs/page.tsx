@@ -7,6 +7,7 @@ import { CostChart } from "../../part/cost_chart.tsx";
 import { Segments } from "../../part/segments.tsx";
 import { now } from "../../part/time.tsx";
 import { costDaysOf, type DayCost, modelOf } from "../../store/cost_days.ts";
+import { useSpent } from "../../store/looks.ts";
 import { useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 
@@ -19,7 +20,7 @@ export function CostsPage() {
   const today = Math.floor(now.value / DAY_MS);
   const { value } = useLoaded(
     () => api.costsAcross({ since: String((today - span + 1) * DAY_MS) }),
-    [span, today],
+    [span, today, useSpent()],
   );
   const words = text.costs;
   return (

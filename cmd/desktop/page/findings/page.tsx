@@ -1,16 +1,15 @@
 import { useSignal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
 import { SEVERITIES } from "../../../../lib/event/mod.ts";
 import { api } from "../../api/routes.ts";
 import { hrefOf, query, setQuery } from "../../app/route.ts";
 import { Table } from "../../part/common.tsx";
 import { Outcome } from "../../part/outcome.tsx";
 import { When } from "../../part/time.tsx";
-import { onMessage } from "../../store/live.ts";
+import { useFound } from "../../store/looks.ts";
 import { useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import type { FoundFinding } from "../overview/needs.ts";
-import { stateOf } from "../vm/findings/group.ts";
+import { type Group, groupsOf, stateOf } from "../vm/findings/group.ts";
 
 /** `ms` of the list. */
 const PERIOD_MS = 30 * 24 * 3600 * 1000;
@@ -21,20 +20,13 @@ const SHOWN = 100;
 export function FindingsPage() {
   const severity = SEVERITIES.find((each) => each === query.value.severity) ?? "info";
   const isAll = query.value.show === "all";
-  const live = useSignal(0);
   const shown = useSignal(SHOWN);
-  useEffect(() => onMessage(({ type }) => type === "finding" && live.value++), []);
   const answer = useLoaded(
     () => api.findingsAcross({ severity, since: String(Date.now() - PERIOD_MS) }),
-    [severity, live.value],
+    [severity, useFound()],
   ).value.value;
   const found = answer?.findings.filter((finding) => isAll || stateOf(finding) === "open").toReversed() ?? [];
-  const groups = [
-    ...Map.groupBy(
-      found,
-      ({ session_id, group, rule_id, subject }) => `${session_id} ${group ?? `${rule_id} ${subject}`}`,
-    ).values(),
-  ];
+  const groups = groupsOf(found);
   const words = text.allFindings, names = text.findings;
   return (
     <>
@@ -73,7 +65,7 @@ export function FindingsPage() {
           head={[names.title, names.severity, words.vm, names.decision, names.subject, names.time]}
         >
           {groups.slice(0, shown.value).map((group) => (
-            <FindingRow key={group[0].finding_id} group={group} />
+            <FindingRow key={group.head.finding_id} group={group} />
           ))}
         </Table>
       )}
@@ -84,9 +76,9 @@ export function FindingsPage() {
   );
 }
 
-function FindingRow({ group }: { group: FoundFinding[] }) {
-  const [{ title, rule_id, severity, session_id, vm_name, decision, subject, event_id, timestamp_unix_ms }] =
-    group;
+function FindingRow({ group: { head, ids } }: { group: Group<FoundFinding> }) {
+  const { title, rule_id, severity, session_id, vm_name, decision, subject, event_id, timestamp_unix_ms } =
+    head;
   const vm = vms.value.find(({ id }) => id === session_id);
   const place = vm ? ["vm", vm.name] : ["session", session_id];
   const words = text.findings;
@@ -94,7 +86,7 @@ function FindingRow({ group }: { group: FoundFinding[] }) {
     <tr>
       <th scope="row">
         <a href={hrefOf(...place, "findings")}>{title}</a>{" "}
-        {group.length > 1 && <span class="pill" title={words.together}>{words.times(group.length)}</span>}
+        {ids.length > 1 && <span class="pill" title={words.together}>{words.times(ids.length)}</span>}
         <p class="hint">{rule_id}</p>
       </th>
       <td>

@@ -1,10 +1,7 @@
-/**
- * Asks that are over since the page was opened, and rules by which people allowed for good:
- * nothing passes without a trace.
- */
+/** Asks that are over, answers that still count, and rules by which people allowed for good: nothing passes without a trace. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type AskInForce, type AskView, type RuleChangeView } from "../../api/routes.ts";
+import { api, type AskInForce, type RuleChangeView } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { ConfirmButton, dateOf, Table } from "../../part/common.tsx";
 import { onMessage } from "../../store/live.ts";
@@ -12,64 +9,79 @@ import { act, asks, useLoaded, vmNames } from "../../store/store.ts";
 import { now, When } from "../../part/time.tsx";
 import { text } from "../../text/en.ts";
 
-interface Over {
-  ask: AskView;
-  at: number;
-}
-
 /** Most asks that are listed; the records have all. */
-const OVER_MAX = 100;
+const OVER_MAX = 50;
 
-/** Asks that are over, the newest first. */
-const over = signal<Over[]>([]);
-/** Asks as they were while they waited: their end names only their id. */
-const waiting = new Map<string, AskView>();
+/** Number of asks that are over since the page was opened. */
+const ended = signal(0);
 
 /** Follows asks from the start of the page, whichever page is shown. */
 export function followEnds(): void {
   onMessage(({ type, payload }) => {
-    if (type !== "ask") return;
-    if (payload.status === "pending") return void waiting.set(payload.ask_id, payload);
-    const ask = { ...waiting.get(payload.ask_id), ...payload };
-    waiting.delete(payload.ask_id);
-    over.value = [{ ask, at: Date.now() }, ...over.peek()].slice(0, OVER_MAX);
+    if (type === "ask" && payload.status !== "pending") ended.value++;
   });
 }
 
-/** Asks that are over, and rules that "always" made, with their withdrawal. */
+/** Asks that are over, of all VMs, and rules that "always" made, with their withdrawal. */
 export function Expired() {
-  const words = text.inbox.over;
   return (
     <>
-      {over.value.length > 0 && (
-        <section aria-label={words.title}>
-          <h2>{words.title}</h2>
-          <Table label={words.title} head={[words.what, text.inbox.vm, words.end, text.timeline.time]}>
-            {over.value.map(({ ask, at }) => (
-              <tr key={ask.ask_id}>
-                <th scope="row">
-                  <a href={`${hrefOf("vm", nameOf(ask), "timeline")}?event=${ask.event_id}`}>{ask.subject}</a>
-                </th>
-                <td>{nameOf(ask)}</td>
-                <td>
-                  <span class={`pill ask-${ask.status}`}>{words.status[ask.status]}</span>
-                </td>
-                <td>{dateOf(at)}</td>
-              </tr>
-            ))}
-          </Table>
-        </section>
-      )}
       <InForce />
+      <Over />
       <Always />
     </>
   );
 }
 
+/** Asks that are over, by their records. */
+function Over() {
+  const { value } = useLoaded(
+    () => api.pastAsks({ limit: String(OVER_MAX) }),
+    [ended.value],
+  );
+  const words = text.inbox.over;
+  const { asks = [], truncated = false } = value.value ?? {};
+  if (asks.length === 0) return null;
+  return (
+    <section aria-label={words.title}>
+      <h2>{words.title}</h2>
+      <Table
+        label={words.title}
+        head={[words.what, text.inbox.vm, words.end, words.by, text.timeline.time]}
+      >
+        {asks.map((
+          { ask_id, event_id, session_id, subject, vm, status, answer, answered_by, resolved_at },
+        ) => (
+          <tr key={ask_id}>
+            <th scope="row">
+              <a href={`${placeOf(session_id, vm)}?event=${event_id}`}>{subject}</a>
+            </th>
+            <td>{vm}</td>
+            <td>
+              <span class={`pill ask-${status}`}>{words.status[status]}</span>{" "}
+              {answer && answer.scope !== "once" && <span class="hint">{words.scope(answer)}</span>}
+            </td>
+            <td>{answered_by?.user ?? text.common.none}</td>
+            <td>
+              <When at={Date.parse(resolved_at)} />
+            </td>
+          </tr>
+        ))}
+      </Table>
+      {truncated && <p class="hint">{words.older(asks.length)}</p>}
+    </section>
+  );
+}
+
+/** The timeline of a VM, or of a session that is over. */
+function placeOf(session: string, vm: string): string {
+  return vmNames.value.has(session) ? hrefOf("vm", vm, "timeline") : hrefOf("session", session, "timeline");
+}
+
 /** Answers that cover further events now, for minutes or the session; they end with their VM. */
 function InForce() {
   const words = text.inbox.inForce;
-  const { value, reload } = useLoaded(api.asksInForce, [over.value.length, asks.value.length]);
+  const { value, reload } = useLoaded(api.asksInForce, [ended.value, asks.value.length]);
   const answer = value.value;
   const withdraw = async (ask: AskInForce) => {
     await act(() => api.withdrawAnswer(ask.ask_id), words.withdrawn(coversOf(ask)));
@@ -127,10 +139,6 @@ function coversOf(
   return (of ? wide[of] : covers) ?? subject;
 }
 
-function nameOf({ session_id }: AskView): string {
-  return vmNames.value.get(session_id) ?? session_id;
-}
-
 /**
  * True for a change by which fewer events wait for an answer: a rule that
  * allows, or one that asks about fewer.
@@ -142,7 +150,7 @@ function asksLess({ before, after }: RuleChangeView): boolean {
 
 /** Rules that allow for good, as recorded changes which can be taken back. */
 function Always() {
-  const { value, reload } = useLoaded(() => api.changes(), [over.value.length]);
+  const { value, reload } = useLoaded(() => api.changes(), [ended.value]);
   const words = text.inbox.over;
   const changes = value.value?.changes ?? [];
   const undone = new Set(changes.flatMap(({ undoes }) => undoes ?? []));

@@ -1,15 +1,17 @@
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { api, type AskRule, type AskView, type RecordedEvent } from "../../api/routes.ts";
+import { api, type AskAnswer, type AskView, type RecordedEvent } from "../../api/routes.ts";
 import { act, asks, connection, notice, vmNames } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { choose, hidden, mayAnswer, neighbour, NOTHING, present, reveal, type Shown } from "./shown.ts";
 import { query, setQuery } from "../../app/route.ts";
 import { answer, ANSWERS } from "./answer.ts";
 import { whenRecorded } from "../../part/recorded.ts";
-import { type Given, ScopeChoice } from "./scope.tsx";
+import { lastingAnswers } from "./always.tsx";
+import { ScopeChoice } from "./scope.tsx";
 import { Expired } from "./expired.tsx";
-import { RuleEditor } from "../rules/editor.tsx";
+import { Icon } from "../../part/icon.tsx";
+import { Menu } from "../../part/menu.tsx";
 import { EventFields, HttpExchange } from "../../part/http.tsx";
 import { subjectOf } from "../../part/subject.ts";
 import { Table, timeOf } from "../../part/common.tsx";
@@ -38,7 +40,7 @@ export function InboxPage() {
   const toggle = (id: string) => open.value = open.value === id ? undefined : id;
   const letIn = () =>
     shown.value = reveal(shown.peek(), asks.peek().map(({ ask_id }) => ask_id), performance.now());
-  const give = (ask: AskView, given: Given) => {
+  const give = (ask: AskView, given: AskAnswer) => {
     if (mayAnswer(shown.peek(), ask.ask_id, performance.now())) return void answer(ask, given);
     notice.value = { text: text.inbox.unread, isError: true };
   };
@@ -60,7 +62,7 @@ export function InboxPage() {
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent) => {
       const ask = asks.peek().find(({ ask_id }) => ask_id === shown.peek().chosen);
-      if (isTyping(event) || document.querySelector("dialog[open]")) return;
+      if (isTyping(event) || document.querySelector("dialog[open], [role=menu]")) return;
       if (event.key === "n") letIn();
       else if (!ask) return;
       else if (event.key === "j") select(neighbour(shown.peek(), 1));
@@ -82,15 +84,13 @@ export function InboxPage() {
   const behind = hidden(shown.value, [...pending.keys()]);
   return (
     <>
-      <div class="head">
+      <div class="head inbox">
         <h1>{text.page.inbox}</h1>
+        {behind > 0 && <button type="button" class="ask" onClick={letIn}>{words.newcomers(behind)}</button>}
         <NotifyButton />
       </div>
       <p class="hint keys">{words.keys}</p>
       <div role="status" class="hidden">{words.waiting(pending.size)}</div>
-      <div class="newcomers">
-        {behind > 0 && <button type="button" onClick={letIn}>{words.newcomers(behind)}</button>}
-      </div>
       {cards.length === 0 && <p class="empty">{words.empty}</p>}
       <ul class="asks" ref={list} aria-label={words.list} hidden={cards.length === 0}>
         {cards.map((ask) => (
@@ -129,7 +129,7 @@ interface Props {
   ask: AskView;
   isChosen: boolean;
   isOpen: boolean;
-  onAnswer: (given: Given) => void;
+  onAnswer: (given: AskAnswer) => void;
   /** the keyboard came to a control of the card */
   onChoose: () => void;
   onToggle: () => void;
@@ -172,22 +172,9 @@ function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props)
         >
           {words.once}
         </button>
-        {ask.covers && (
-          <button
-            type="button"
-            onClick={() => onAnswer(ANSWERS.minutes)}
-          >
-            {words.minutes}
-          </button>
-        )}
-        {ask.covers && (
-          <button
-            type="button"
-            onClick={() => onAnswer(ANSWERS.session)}
-          >
-            {words.session}
-          </button>
-        )}
+        <Menu label={words.longer} items={lastingAnswers(ask, onAnswer)}>
+          {words.allow} <Icon name="down" />
+        </Menu>
         <button
           type="button"
           class="danger"
@@ -195,7 +182,6 @@ function AskCard({ ask, isChosen, isOpen, onAnswer, onChoose, onToggle }: Props)
         >
           {words.deny}
         </button>
-        {ask.covers && <SaveAsRule ask={ask} />}
         <button type="button" aria-expanded={isOpen} onClick={onToggle}>{words.request}</button>
       </div>
       {ask.covers && <ScopeChoice ask={ask} onAnswer={onAnswer} />}
@@ -213,31 +199,6 @@ function Countdown({ until }: { until: string }) {
     return () => clearInterval(timer);
   }, [until]);
   return <p class="hint">{text.inbox.expires(seconds.value)}</p>;
-}
-
-/** Makes a rule of an ask: shows it with the linter's remarks and its effect, saves it, allows the ask. */
-function SaveAsRule({ ask }: { ask: AskView }) {
-  const suggested = useSignal<AskRule | undefined>(undefined);
-  const words = text.inbox;
-  const open = () => act(async () => suggested.value = await whenRecorded(() => api.ruleOfAsk(ask.ask_id)));
-  return (
-    <>
-      <button type="button" onClick={open}>{words.save}</button>
-      {suggested.value && (
-        <RuleEditor
-          profile={suggested.value.profile_id}
-          title={suggested.value.replaces
-            ? words.changeTitle(suggested.value.rule_id, suggested.value.profile_id)
-            : words.saveTitle(suggested.value.profile_id)}
-          subject={suggested.value}
-          replaces={suggested.value.replaces}
-          session={ask.session_id}
-          onSaved={() => answer(ask, ANSWERS.once)}
-          onClose={() => suggested.value = undefined}
-        />
-      )}
-    </>
-  );
 }
 
 /** The event that waits, with what led to it; secrets in it are refs. */

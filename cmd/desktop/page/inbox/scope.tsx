@@ -1,7 +1,9 @@
 /** The reach of an answer in a person's choice: of which events, and for how long. */
 import { useSignal } from "@preact/signals";
-import { api, type AskAnswer, type AskView } from "../../api/routes.ts";
+import type { AskAnswer, AskView } from "../../api/routes.ts";
 import { text } from "../../text/en.ts";
+import { allowAlways } from "./always.tsx";
+import { MINUTES } from "./answer.ts";
 
 /** Events of an answer, from the one that waits to all of its host. */
 const REACHES = ["this", "like", "path", "method", "host"] as const;
@@ -9,12 +11,6 @@ type Reach = typeof REACHES[number];
 
 const TIMES = ["minutes", "session", "always"] as const;
 type Time = typeof TIMES[number];
-
-/** `minutes` of an answer for minutes. */
-export const MINUTES = 10;
-
-/** An answer, and whether it is to be a rule too. */
-export type Given = AskAnswer & { always?: boolean };
 
 /** The events that an answer of a reach covers, in words; undefined: the ask has no such reach. */
 function coversOf(ask: AskView, reach: Reach): string | undefined {
@@ -30,19 +26,21 @@ function coversOf(ask: AskView, reach: Reach): string | undefined {
 /**
  * Choices of reach and time, and the two answers. Without further choices only the waiting event is answered.
  */
-export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given: Given) => void }) {
+export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given: AskAnswer) => void }) {
   const reach = useSignal<Reach>("this");
   const time = useSignal<Time>("minutes");
   const words = text.inbox.scope;
   const isOnce = reach.value === "this";
-  const answerOf = (decision: "allow" | "deny"): Given => {
+  const of = reach.value === "like" || reach.value === "this" ? undefined : reach.value;
+  const wide = of === undefined ? {} : { of };
+  const answerOf = (decision: "allow" | "deny"): AskAnswer => {
     if (isOnce) return { decision, scope: "once" };
-    const of = reach.value === "like" || reach.value === "this" ? undefined : reach.value;
-    const wide = of === undefined ? {} : { of };
     return time.value === "minutes"
       ? { decision, scope: "minutes", minutes: MINUTES, ...wide }
-      : { decision, scope: "session", ...wide, ...time.value === "always" && { always: true } };
+      : { decision, scope: "session", ...wide };
   };
+  const allow = () =>
+    time.value === "always" && !isOnce ? allowAlways(ask, wide) : onAnswer(answerOf("allow"));
   return (
     <details class="scope">
       <summary>{words.title}</summary>
@@ -76,7 +74,7 @@ export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given:
             {TIMES.map((each) => <option key={each} value={each}>{words.time[each]}</option>)}
           </select>
         </label>
-        <button type="button" class="main" onClick={() => onAnswer(answerOf("allow"))}>{words.allow}</button>
+        <button type="button" class="main" onClick={allow}>{words.allow}</button>
         {time.value !== "always" && (
           <button
             type="button"
@@ -89,11 +87,4 @@ export function ScopeChoice({ ask, onAnswer }: { ask: AskView; onAnswer: (given:
       </div>
     </details>
   );
-}
-
-/** Saves the rule by which events of an answer's reach pass without a question from now on. */
-export async function saveAlways({ ask_id }: AskView, { of, path }: AskAnswer): Promise<void> {
-  const { profile_id, rule_id, rule, replaces, digest } = await api.ruleOfAsk(ask_id, { of, path });
-  if (replaces) await api.putRule(profile_id, rule_id, rule, digest);
-  else await api.createRule(profile_id, { rule_id, rule });
 }

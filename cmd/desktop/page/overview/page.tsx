@@ -10,6 +10,7 @@ import { Table } from "../../part/common.tsx";
 import { Icon, type IconName } from "../../part/icon.tsx";
 import { subjectOf } from "../../part/subject.ts";
 import { now, When } from "../../part/time.tsx";
+import { useFound, useSpent } from "../../store/looks.ts";
 import { asks, connection, useLoaded, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { FirstSteps } from "../first_steps/list.tsx";
@@ -65,11 +66,11 @@ function Facts() {
   useEffect(() => () => hours.close(), []);
   const ids = vms.value.map(({ id }) => id).join();
   const today = midnight();
-  const overview = useLoaded(() => hours.read(today), [ids, today]).value.value;
+  const overview = useLoaded(() => hours.read(today), [ids, today, useSpent()]).value.value;
   const costs = new Map(overview?.vms.map((vm) => [vm.id, costsOf(vm)]));
   const findings = useLoaded(
     () => api.findingsAcross({ since: String(Date.now() - FINDINGS_MS) }),
-    [hours.version.value > 0],
+    [useFound()],
   ).value.value?.findings ?? [];
   const status = useLoaded(api.status).value.value;
   const needs = needsOf({ asks: asks.value, vms: vms.value, findings, update: status?.update });

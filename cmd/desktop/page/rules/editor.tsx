@@ -23,6 +23,8 @@ interface Props {
   isSaved?: boolean;
   /** edits a rule of the profile; otherwise it is new */
   replaces?: boolean;
+  /** the rule as it is, where the subject is a draft to take its place */
+  before?: RuleTable;
   /** session that the rule is tried on at once */
   session?: string;
   /**
@@ -35,7 +37,8 @@ interface Props {
 
 /** One rule in a form, with the linter's remarks and its effect; another owner's rule cannot be saved. */
 export function RuleEditor(
-  { profile, title, subject, lock, isSaved, replaces = isSaved, session, onNewer, onSaved, onClose }: Props,
+  { profile, title, subject, lock, isSaved, replaces = isSaved, before, session, onNewer, onSaved, onClose }:
+    Props,
 ) {
   const form = useRef<HTMLFormElement>(null);
   const match = useSignal(subject.rule?.match ?? "");
@@ -98,6 +101,12 @@ export function RuleEditor(
           {lock && (
             <p class="lock">
               <Icon name="lock" /> {words.locked[lock]}
+            </p>
+          )}
+          {before && (
+            <p class="rule-now">
+              {words.now} <span class={`pill ${before.action}`}>{before.action}</span>{" "}
+              <code>{before.match}</code>
             </p>
           )}
           <fieldset disabled={lock !== undefined} class="pair">
@@ -380,7 +389,7 @@ interface EffectProps {
 const TRY_MS = 600;
 /** `ms` of events that a draft is tried on. */
 const TRIED_MS = 7 * 24 * 3600 * 1000;
-/** Most events that are listed: the oldest ones. */
+/** Most events that are listed: the newest ones. */
 const LISTED_MAX = 100;
 
 /** Shows, while a draft is written, which recorded decisions it changes. */
@@ -401,7 +410,7 @@ function DraftEffect({ profile, read, session, draft, isEmpty }: EffectProps) {
       clearTimeout(timer);
     };
   }, [profile, session, draft]);
-  const { changes = [], differences = [] } = effect.value ?? {};
+  const { changes = [], differences = [], different = 0 } = effect.value ?? {};
   return (
     <section aria-label={words.title} class="effect">
       <h3>{words.title}</h3>
@@ -422,6 +431,9 @@ function DraftEffect({ profile, read, session, draft, isEmpty }: EffectProps) {
             <Changed key={difference.event_id} {...difference} />
           ))}
         </ul>
+      )}
+      {different > differences.length && (
+        <p class="hint">{words.unlisted(differences.length, different - differences.length)}</p>
       )}
     </section>
   );

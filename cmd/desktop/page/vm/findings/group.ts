@@ -1,26 +1,52 @@
-import type { ListedFinding } from "../../../api/routes.ts";
+import type { Answer, RouteAt } from "../../../../../lib/client/api/schema.ts";
+
+type ListedFinding = Answer<RouteAt<"GET", "/sessions/{id}/findings">>["findings"][number];
 
 /** A step in the life of a finding, as people choose them. */
 export const STATES = ["open", "acknowledged", "closed", "excepted"] as const;
 export type State = typeof STATES[number];
 
-/** Findings that belong together, such as the lookups of one name: one row. */
-export interface Group {
+/** What says which findings belong together. */
+type Grouped =
+  & Pick<ListedFinding, "finding_id" | "group" | "rule_id" | "title" | "subject" | "states" | "exception">
+  & { session_id?: string };
+
+/** Findings that a person reads as one: one row. */
+export interface Group<F extends Grouped = ListedFinding> {
   /** the newest one, which the row shows */
-  head: ListedFinding;
+  head: F;
   ids: string[];
 }
 
-/** @param findings the newest first */
-export function groupsOf(findings: readonly ListedFinding[]): Group[] {
-  const groups = Map.groupBy(findings, ({ group, finding_id }) => group ?? finding_id);
-  return [...groups.values()].map((group) => ({
-    head: group[0],
-    ids: group.map(({ finding_id }) => finding_id),
+/**
+ * Findings that belong together, such as the lookups of one name, and all of one rule about one subject
+ * in one state.
+ *
+ * @param findings the newest first
+ */
+export function groupsOf<F extends Grouped>(findings: readonly F[]): Group<F>[] {
+  const parts = Map.groupBy(
+    findings,
+    ({ session_id, group, finding_id }) => JSON.stringify([session_id, group ?? finding_id]),
+  );
+  const wholes = Map.groupBy(
+    parts.values(),
+    ([head]) =>
+      JSON.stringify([
+        head.session_id,
+        head.rule_id,
+        head.title,
+        head.subject ?? head.finding_id,
+        stateOf(head),
+      ]),
+  );
+  return [...wholes.values()].map((whole) => ({
+    head: whole[0][0],
+    ids: whole.flat().map(({ finding_id }) => finding_id),
   }));
 }
 
-export function stateOf({ states, exception }: ListedFinding): State {
+export function stateOf({ states, exception }: Pick<ListedFinding, "states" | "exception">): State {
   const last = states?.at(-1)?.status;
   if (last === "closed" || last === "acknowledged") return last;
   return exception === undefined ? "open" : "excepted";

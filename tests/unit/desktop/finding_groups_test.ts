@@ -1,0 +1,41 @@
+/** Findings that a person reads as one row. */
+import { assertEquals } from "@std/assert";
+import { groupsOf } from "../../../cmd/desktop/page/vm/findings/group.ts";
+
+const closed = [{ status: "closed" as const, at: "", by: { user: "ann", client: "" } }];
+const finding = (finding_id: string, more: Record<string, unknown> = {}) => ({
+  ...{ finding_id, session_id: "s", rule_id: "paste", title: "A paste", subject: "POST paste.example" },
+  ...more,
+} as Parameters<typeof groupsOf>[0][number]);
+const ids = (...findings: Parameters<typeof groupsOf>[0]) => groupsOf(findings).map(({ ids }) => ids);
+
+Deno.test("one rule about one subject is one row, its newest first", () => {
+  assertEquals(
+    ids(finding("3", { group: "3" }), finding("2", { group: "1" }), finding("1", { group: "1" })),
+    [[
+      "3",
+      "2",
+      "1",
+    ]],
+  );
+  // Those of one lookup have subjects of their own.
+  assertEquals(
+    ids(finding("2", { group: "1", subject: "AAAA" }), finding("1", { group: "1", subject: "A" })),
+    [[
+      "2",
+      "1",
+    ]],
+  );
+});
+
+Deno.test("another rule, subject, session or state is another row, and so is one without a subject", () => {
+  const others = [{ rule_id: "x" }, { subject: "x" }, { session_id: "x" }, { title: "x" }, {
+    states: closed,
+  }];
+  for (const other of others) {
+    assertEquals(ids(finding("2", other), finding("1")), [["2"], ["1"]], JSON.stringify(other));
+  }
+  assertEquals(ids(finding("2", { subject: undefined }), finding("1", { subject: undefined })), [["2"], [
+    "1",
+  ]]);
+});
