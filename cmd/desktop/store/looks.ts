@@ -5,10 +5,10 @@ import { type LiveMessage, onMessage } from "./live.ts";
 
 /** `ms` from a message to the next look: one for all messages meanwhile. */
 const COSTS_MS = 5000, FINDINGS_MS = 500;
-/** `ms` from the last call of a model to another look: a long answer has its end, and its cost, by then. */
+/** `ms` from the last call of a model to another look: a long answer has its cost by then. */
 const ANSWER_MS = 60_000;
 
-/** A number that grows after calls of models, for as long as a page is shown: no message says what one cost. */
+/** A number that grows after calls of models: no message says what one cost. */
 export const useSpent = (): number => useLooks(hasCost, COSTS_MS, ANSWER_MS);
 
 /** A number that grows after findings. */

@@ -1,4 +1,7 @@
-/** The lasting answers to an ask: for minutes, the session, or for good, by a rule that is shown before it is saved. */
+/**
+ * The lasting answers to an ask: for minutes, the session, or for good, by a rule that
+ * is shown before it is saved.
+ */
 import { signal } from "@preact/signals";
 import { api, type AskAnswer, type AskRule, type AskView, type RuleTable } from "../../api/routes.ts";
 import type { MenuItem } from "../../part/menu.tsx";
@@ -31,7 +34,10 @@ export async function allowAlways(ask: AskView, { of, path }: Partial<AskAnswer>
   });
 }
 
-/** The rule of an ask with its effect; the ask is allowed once it is saved. Stands on every page: the ask may end first. */
+/**
+ * The rule of an ask with its effect; the ask is allowed once it is saved. Stands on every page: the ask
+ * may end first.
+ */
 export function AlwaysEditor() {
   if (!suggested.value) return null;
   const { ask, rule, before } = suggested.value;

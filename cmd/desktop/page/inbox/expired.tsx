@@ -1,4 +1,7 @@
-/** Asks that are over, answers that still count, and rules by which people allowed for good: nothing passes without a trace. */
+/**
+ * Asks that are over, answers that still count, and rules by which people allowed for
+ * good: nothing passes without a trace.
+ */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type AskInForce, type RuleChangeView } from "../../api/routes.ts";
