@@ -292,6 +292,16 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await cost.getByText("1 call", { exact: true }).waitFor();
   });
 
+  await t.step("an address that leads nowhere says so, and shows the way", async () => {
+    for (const [kind, name] of [["vm", "There is no VM away."], ["session", "There is no session away."]]) {
+      await desktop.open(kind, "away", "timeline");
+      await page.getByRole("heading", { name }).waitFor();
+      assertEquals(await desktop.violations(), []);
+      await page.getByRole("link", { name: "All VMs and past sessions" }).click();
+      await page.waitForURL(/#\/sessions$/);
+    }
+  });
+
   assertEquals(desktop.problems, []);
   assert(desktop.origins.size === 1);
 });

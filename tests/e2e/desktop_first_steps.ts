@@ -21,5 +21,7 @@ export async function firstSteps(t: Deno.TestContext, { sbx, desktop }: DesktopW
     );
     await page.getByText("3 of 4 done").waitFor();
     assertEquals(await states(), ["done", "done", "done", "next"]);
+    const here = page.getByRole("link", { name: "Or start one here, without a terminal" });
+    assertEquals(await here.getAttribute("href"), "#/agents");
   });
 }

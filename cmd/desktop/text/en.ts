@@ -126,39 +126,42 @@ const logs = {
 };
 
 /** Texts of the first steps; their commands are the CLI's. */
-const credentialsPage: "credentials" | undefined = "credentials";
-const noPage: undefined = undefined;
 
 const firstSteps = {
   title: "First steps",
   progress: (done: number, all: number) => done === all ? "All done." : `${done} of ${all} done`,
   state: { done: "done", next: "next", later: "" },
-  here: { credentials: "Or add it here" },
+  here: {
+    credentials: "Or add it here",
+    images: "Or build it here, without a terminal",
+    agents: "Or start one here, without a terminal",
+    status: "Or see it here",
+  },
   steps: {
     machine: {
       what: "This machine can run VMs",
       why: "sbx doctor lists the missing parts, and the command that installs each.",
       command: "sbx doctor",
-      page: noPage,
+      page: "status" as const,
     },
     image: {
       what: "Get the image that VMs boot",
       why:
         "It is built here from Debian's signed packages, once, and used by all VMs. Where your organization has a release channel, sbx update gets it.",
       command: "sbx image build code",
-      page: noPage,
+      page: "images" as const,
     },
     credential: {
       what: "Give sbx a key to broker",
       why: "Agents get a reference in its place; the key stays on this machine.",
       command: "sbx credentials add anthropic",
-      page: credentialsPage,
+      page: "credentials" as const,
     },
     agent: {
       what: "Start an agent on a folder",
       why: "In a folder of yours: the agent works on a copy in a VM, and sbx pull takes its work back.",
       command: "sbx agent claude .",
-      page: noPage,
+      page: "agents" as const,
     },
   },
 };
@@ -367,6 +370,7 @@ export const text = {
     logs: "Logs",
     tabs: (name: string) => `Views of ${name}`,
     gone: (name: string) => `There is no VM ${name}.`,
+    all: "All VMs and past sessions",
     goneSession: (id: string) => `There is no session ${id}.`,
     isPast: "Ended · read only",
     notRunning: "The VM is not running.",

@@ -55,7 +55,7 @@ function StepItem({ step: { name, state, note } }: { step: Step }) {
         <>
           <p>{why}</p>
           <CommandLine command={command} />
-          {page && <a href={hrefOf(page)}>{words.here[page]}</a>}
+          <a href={hrefOf(page)}>{words.here[page]}</a>
         </>
       )}
     </li>

@@ -30,7 +30,9 @@ export function VmPage() {
   const vm = vms.value.find((each) => each.name === name || each.id === name);
   const view = VM_VIEWS.find((each) => each === wanted) ?? "timeline";
   if (vm === undefined) {
-    return <p class="empty">{connection.value === "online" ? text.vm.gone(name) : text.common.loading}</p>;
+    return connection.value === "online"
+      ? <Gone what={text.vm.gone(name)} />
+      : <p class="empty">{text.common.loading}</p>;
   }
   return (
     <>
@@ -38,6 +40,18 @@ export function VmPage() {
       <HeldView vm={vm} />
       <Tabs place={["vm", vm.name]} name={vm.name} views={VM_VIEWS} view={view} />
       <ShownView key={`${vm.id} ${view}`} view={view} vm={vm} />
+    </>
+  );
+}
+
+/** In place of a VM or session that is not there: the way to the others. */
+function Gone({ what }: { what: string }) {
+  return (
+    <>
+      <h1>{what}</h1>
+      <p class="empty">
+        <a href={hrefOf("sessions")}>{text.vm.all}</a>
+      </p>
     </>
   );
 }
@@ -141,7 +155,7 @@ export function SessionPage() {
   }, [sessions]);
   const view = RECORD_NAMES.find((each) => each === wanted) ?? "timeline";
   if (session === undefined) {
-    return <p class="empty">{sessions ? text.vm.goneSession(id) : text.common.loading}</p>;
+    return sessions ? <Gone what={text.vm.goneSession(id)} /> : <p class="empty">{text.common.loading}</p>;
   }
   const Shown = RECORD_VIEWS[view];
   return (
