@@ -1,15 +1,15 @@
 /** Brings a folder into a VM: as a copy, or live. */
 import { basename, dirname } from "node:path";
 import { ignore, SbxError } from "../base/error/mod.ts";
+import { plain } from "../base/print/mod.ts";
 import type { ProgressSink } from "../base/progress/mod.ts";
-import { writeBundle } from "./git.ts";
+import { writeBundle } from "./git_bundle.ts";
 import { AGAIN, CLONE, type Guest, hasGit, LIVE, runScript, UNPACK, unpackPlain } from "./guest.ts";
 import { SOURCES_MAX, STEP_SECONDS } from "./limit.ts";
+import { nameOf, type RecordedSource, type RepositoryRecord, type Unit } from "./record.ts";
 import { requireContent, type Snapshot, takeSnapshot } from "./snapshot.ts";
 import { type Source, sourcesOf } from "./source.ts";
-import { nameOf, type RecordedSource, type RepositoryRecord, type Unit } from "./record.ts";
 import { Room, type Store, storeOf } from "./store.ts";
-import { plain } from "../base/print/mod.ts";
 import { exactText, fromLatin1, splitNul } from "./text.ts";
 
 export interface BringOptions {

@@ -1,11 +1,11 @@
 /** The guest's changes to the work brought in. */
-import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
+import type { Entry } from "./land.ts";
 import { CHANGES_MAX, DIFF_MAX, OBJECT_MAX } from "./limit.ts";
 import { notableBy } from "./notable.ts";
-import { tooLarge } from "./git.ts";
-import type { UnitWork } from "./work.ts";
-import type { Entry } from "./land.ts";
 import { ObjectReader } from "./object.ts";
+import { tooLarge } from "./refusal.ts";
+import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
+import type { UnitWork } from "./work.ts";
 
 /** A changed file. */
 export interface FileChange {

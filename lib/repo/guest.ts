@@ -1,8 +1,8 @@
 /** The VM from the host's side: programs, and files of its workspace that carry bundles. */
 import { basename, dirname } from "node:path";
 import { ignore, SbxError } from "../base/error/mod.ts";
-import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { plain } from "../base/print/mod.ts";
+import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { STEP_SECONDS } from "./limit.ts";
 import type { Room } from "./store.ts";
 

@@ -1,15 +1,15 @@
 /** Work into the person's own repository: objects and a branch, nothing else. */
-import { basename, dirname, join } from "node:path";
-import { ignore, SbxError } from "../base/error/mod.ts";
-import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
-import { commitTree } from "./snapshot.ts";
-import type { UnitWork } from "./work.ts";
 import { createHash } from "node:crypto";
+import { basename, dirname, join } from "node:path";
 import { openBeneath, OpenError } from "../../ffi/host/files.ts";
 import type { PathHandle } from "../../ffi/host/handle.ts";
+import { ignore, SbxError } from "../base/error/mod.ts";
 import { decodeUtf8 } from "../base/text/mod.ts";
 import { writeAll } from "../base/wire/mod.ts";
-import { refused } from "./git.ts";
+import { refused } from "./refusal.ts";
+import { commitTree } from "./snapshot.ts";
+import { exactText, fromLatin1, latin1, shown, splitNul } from "./text.ts";
+import type { UnitWork } from "./work.ts";
 
 /** Names that git gives to packs that it has not finished. */
 const UNFINISHED = /^tmp_(?:pack|idx|rev)_/;

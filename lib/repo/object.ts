@@ -1,7 +1,8 @@
 /** Objects of a store, one after the other, through one `git cat-file`. */
-import { ignore } from "../base/error/mod.ts";
 import { joinBytes } from "../base/bytes/mod.ts";
-import { type Git, refused, tooLarge } from "./git.ts";
+import { ignore } from "../base/error/mod.ts";
+import type { Git } from "./git.ts";
+import { refused, tooLarge } from "./refusal.ts";
 import { latin1 } from "./text.ts";
 
 /** One object. */

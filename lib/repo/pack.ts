@@ -4,8 +4,9 @@
  */
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
-import { type Git, refused, tooLarge } from "./git.ts";
+import type { Git } from "./git.ts";
 import { OBJECT_MAX, TREE_MAX } from "./limit.ts";
+import { refused, tooLarge } from "./refusal.ts";
 
 /** Writes the pack, with git's own strict checks of each object. @param max most `bytes` of it */
 export async function indexPack(git: Git, pack: AsyncIterable<Uint8Array>, max: number): Promise<void> {

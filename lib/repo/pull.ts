@@ -1,6 +1,7 @@
 /** The work of a VM into the folder of the person. */
 import { SbxError } from "../base/error/mod.ts";
 import { changesOf, type UnitChanges } from "./changes.ts";
+import { Git } from "./git.ts";
 import {
   commitOf,
   entriesOf,
@@ -11,11 +12,10 @@ import {
   landFolder,
   planOf,
 } from "./land.ts";
-import { Git } from "./git.ts";
 import { commitOnto } from "./onto.ts";
-import { shown } from "./text.ts";
 import { returning } from "./record.ts";
 import { commitTree } from "./snapshot.ts";
+import { shown } from "./text.ts";
 import { choose, type UnitWork, type Work } from "./work.ts";
 
 export interface PullOptions {

@@ -2,10 +2,10 @@
 import { join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import type { Git } from "./git.ts";
-import { exactText, fromLatin1, latin1, splitNul } from "./text.ts";
 import { looksSecret } from "./name/mod.ts";
 import { below, type Source } from "./source.ts";
 import { initStore, type Store } from "./store.ts";
+import { exactText, fromLatin1, latin1, splitNul } from "./text.ts";
 
 /** Name of the file with patterns of files that stay on the host, as in a .gitignore. */
 const IGNORE_FILE = ".sbxignore";

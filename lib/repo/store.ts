@@ -1,12 +1,12 @@
 /** Bare repositories of sbx beside a VM: the brought-in work, and briefly the returning work. */
 import { join } from "node:path";
-import { Git } from "./git.ts";
-import type { Source } from "./source.ts";
 import { z } from "zod";
 import { copySparse } from "../base/copy/mod.ts";
 import { ifFound, SbxError } from "../base/error/mod.ts";
 import { lockWithin, writeAtomic } from "../base/home/mod.ts";
+import { Git } from "./git.ts";
 import { parseRecord, type RepositoryRecord } from "./record.ts";
+import type { Source } from "./source.ts";
 
 /** A bare repository of sbx. */
 export interface Store {

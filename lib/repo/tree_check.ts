@@ -1,12 +1,12 @@
 /**
  * Checks the files that trees of new commits would put on the host's disk, and the submodules that they name.
  */
-import { refused, tooLarge } from "./git.ts";
-import { shown, splitNul } from "./text.ts";
 import { DEPTH_MAX, FILES_MAX, NEW_ENTRIES_MAX, PATH_MAX, TARGET_MAX, TREE_MAX } from "./limit.ts";
 import { nameProblem, targetProblem } from "./name/mod.ts";
 import { type ObjectReader, parseTree, type TreeEntry } from "./object.ts";
+import { refused, tooLarge } from "./refusal.ts";
 import type { Store } from "./store.ts";
+import { shown, splitNul } from "./text.ts";
 
 const FOLDER = "40000";
 const LINK = "120000";

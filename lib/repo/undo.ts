@@ -8,7 +8,8 @@ import { z } from "zod";
 import { ifFound, SbxError } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
-import { Git, readBundle, refused, tooLarge } from "./git.ts";
+import { Git } from "./git.ts";
+import { readBundle } from "./git_bundle.ts";
 import {
   BRANCH,
   carriedName,
@@ -31,6 +32,7 @@ import {
 } from "./limit.ts";
 import { indexPack, newObjects, requireConnected } from "./pack.ts";
 import { type RecordedSource, returning, type Unit } from "./record.ts";
+import { refused, tooLarge } from "./refusal.ts";
 import { makeBeside, quoted, Room, type Store } from "./store.ts";
 
 const StateUnit = z.strictObject({

@@ -1,16 +1,18 @@
 /** Takes a guest's work onto the host, into stores without other readers. */
+import { join } from "node:path";
 import { ignore, SbxError } from "../base/error/mod.ts";
 import { folderStore, placeIn } from "./bring.ts";
-import { Git, readBundle, refused, tooLarge } from "./git.ts";
+import { Git } from "./git.ts";
+import { readBundle } from "./git_bundle.ts";
 import { carriedName, collectIn, type Guest, removeCarried } from "./guest.ts";
 import { BUNDLE_MAX, COMMITS_MAX, INFLATED_MAX, STEP_SECONDS } from "./limit.ts";
+import { ObjectReader } from "./object.ts";
 import { indexPack, newObjects, requireConnected } from "./pack.ts";
-import { sourcesOf } from "./source.ts";
 import { type RecordedSource, type RepositoryRecord, returning, type Unit } from "./record.ts";
+import { refused, tooLarge } from "./refusal.ts";
+import { sourcesOf } from "./source.ts";
 import { makeBeside, Room, type Store, storeOf, type Untaken } from "./store.ts";
 import { splitNul } from "./text.ts";
-import { join } from "node:path";
-import { ObjectReader } from "./object.ts";
 import { checkModules, linksOf, TreeCheck } from "./tree_check.ts";
 
 /** Subject of the commit that holds the guest's uncommitted changes. */

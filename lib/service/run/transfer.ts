@@ -110,7 +110,7 @@ export class VmFiles {
     try {
       if (found.size > limit) {
         throw new SbxError("repo.too_large", `"${path}" has ${found.size} bytes, more than ${limit}`, {
-          hint: "nothing of it was taken; sbx cp SRC DST copies single files",
+          hint: "nothing was taken; sbx cp SRC DST copies single files",
         });
       }
       const hash = await hashOf(found.file, found.size, this.#gone);
