@@ -5,7 +5,7 @@
 import { join, resolve } from "node:path";
 import { joinBytes } from "../base/bytes/mod.ts";
 import { ConfinedLauncher, type ConfinedProgram, placesOf } from "../base/confine/mod.ts";
-import { ifFound, ignore, SbxError } from "../base/error/mod.ts";
+import { asSbxError, ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS } from "./limit.ts";
 import { decoded } from "./text.ts";
@@ -65,21 +65,15 @@ interface GitProcess extends Pick<Deno.ChildProcess, "kill"> {
 
 /** git with one place and one environment. */
 export class Git {
-  readonly #args: string[];
-  readonly #env: Record<string, string>;
-  readonly #cwd: string | undefined;
-  readonly #bounded: boolean;
+  readonly #args: readonly string[];
+  readonly #env: Readonly<Record<string, string>>;
+  /** folder of a store of sbx; its commands run in it, with limits of time and memory */
+  readonly #store: string | undefined;
 
-  private constructor(
-    args: string[],
-    env: Record<string, string>,
-    cwd: string | undefined,
-    bounded: boolean,
-  ) {
+  private constructor(args: readonly string[], env: Readonly<Record<string, string>>, store?: string) {
     this.#args = args;
     this.#env = env;
-    this.#cwd = cwd;
-    this.#bounded = bounded;
+    this.#store = store;
   }
 
   /**
@@ -94,14 +88,14 @@ export class Git {
       }),
     );
     const args = ["--literal-pathspecs", "-C", dir];
-    const plainGit = new Git(args, { ...environment(NOTHING_RUNS), ...own }, undefined, false);
-    const names = await plainGit.run(["config", "-z", "--name-only", "--get-regexp", "^filter\\."])
+    const withFilters = new Git(args, { ...environment(NOTHING_RUNS), ...own });
+    const names = await withFilters.run(["config", "-z", "--name-only", "--get-regexp", "^filter\\."])
       .then(decoded, () => "");
     const filters = names.split("\0").filter((name) => name !== "").map((name): [string, string] => [
       name,
       name.toLowerCase().endsWith(".required") ? "false" : "",
     ]);
-    return new Git(args, { ...environment([...NOTHING_RUNS, ...filters]), ...own }, undefined, false);
+    return new Git(args, { ...environment([...NOTHING_RUNS, ...filters]), ...own });
   }
 
   /**
@@ -118,12 +112,12 @@ export class Git {
       GIT_ALLOC_LIMIT: String(GIT_ALLOCATION),
     };
     const all = { ...environment([...NOTHING_RUNS, ...BOUNDED]), ...closed, ...env };
-    return new Git(["--literal-pathspecs"], all, gitDir, true);
+    return new Git(["--literal-pathspecs"], all, gitDir);
   }
 
   /** The same git with more environment. */
   with(env: Record<string, string>): Git {
-    return new Git(this.#args, { ...this.#env, ...env }, this.#cwd, this.#bounded);
+    return new Git(this.#args, { ...this.#env, ...env }, this.#store);
   }
 
   /**
@@ -140,7 +134,7 @@ export class Git {
    * that it borrows from, and no other file, socket or program of the user (Landlock, seccomp).
    */
   async runConfined(args: string[], { input, limit }: Omit<GitInput, "env"> = {}): Promise<Uint8Array> {
-    const dir = this.#cwd;
+    const dir = this.#store;
     if (Deno.build.os !== "linux" || dir === undefined) return await this.run(args, { input, limit });
     using launcher = new ConfinedLauncher({
       rights: {
@@ -174,17 +168,17 @@ export class Git {
     const chunks: Uint8Array[] = [];
     let size = 0;
     const fed = feed(child, input);
-    const words = tail(child.stderr);
+    const errors = tail(child.stderr);
     for await (const chunk of child.stdout) {
       size += chunk.length;
       if (size > limit) {
-        child.kill("SIGKILL");
+        endQuietly(child);
         throw new SbxError("repo.too_large", `git ${args[0]} wrote more than ${limit} bytes`);
       }
       chunks.push(chunk);
     }
     await fed;
-    await this.#requireSuccess(args, child, words);
+    await this.#requireSuccess(args, child, errors);
     return joinBytes(chunks);
   }
 
@@ -202,7 +196,7 @@ export class Git {
   async *stream(args: string[], { input, env }: GitInput = {}): AsyncGenerator<Uint8Array> {
     const child = this.spawn(args, { hasInput: input !== undefined, env });
     const fed = feed(child, input);
-    const words = tail(child.stderr);
+    const errors = tail(child.stderr);
     let isComplete = false;
     try {
       yield* child.stdout;
@@ -211,10 +205,14 @@ export class Git {
       if (!isComplete) endQuietly(child);
     }
     await fed;
-    await this.#requireSuccess(args, child, words);
+    await this.#requireSuccess(args, child, errors);
   }
 
-  /** Starts a git command whose pipes the caller reads and writes. */
+  /**
+   * Starts a git command whose pipes the caller reads and writes.
+   *
+   * @throws {SbxError} `repo.no_git`; `repo.damaged`: the store's folder is missing
+   */
   spawn(
     args: string[],
     { hasInput = true, env = {} }: { hasInput?: boolean; env?: Record<string, string> } = {},
@@ -223,33 +221,44 @@ export class Git {
     try {
       return new Deno.Command(program, {
         args: line,
-        cwd: this.#cwd,
+        cwd: this.#store,
         env: { ...this.#env, ...env },
         clearEnv: true,
         stdin: hasInput ? "piped" : "null",
         stdout: "piped",
         stderr: "piped",
       }).spawn();
-    } catch (cause) {
-      throw new SbxError("repo.no_git", "git is not installed on this machine", {
+    } catch (error) {
+      throw this.#spawnError(error);
+    }
+  }
+
+  #spawnError(cause: unknown): SbxError {
+    if (!(cause instanceof Deno.errors.NotFound)) return asSbxError(cause, "starting git");
+    if (this.#store === undefined) {
+      return new SbxError("repo.no_git", "git is not installed on this machine", {
         cause,
         hint: "install it: apt install git",
       });
     }
+    return new SbxError("repo.damaged", `the folder ${this.#store} is missing`, {
+      cause,
+      hint: "sbx push DIR NAME brings the folder into the VM again",
+    });
   }
 
   /** The program and its arguments. */
   #command(args: string[]): [program: string, line: string[]] {
     const words = [...this.#args, ...args];
     const limits = `ulimit -t ${GIT_SECONDS}; ulimit -v ${GIT_MEMORY / 1024}; exec git "$@"`;
-    return this.#bounded ? ["/bin/sh", ["-c", limits, "git", ...words]] : ["git", words];
+    return this.#store === undefined ? ["git", words] : ["/bin/sh", ["-c", limits, "git", ...words]];
   }
 
-  async #requireSuccess(args: string[], child: GitProcess, words: Promise<string>): Promise<void> {
+  async #requireSuccess(args: string[], child: GitProcess, errors: Promise<string>): Promise<void> {
     const { success, signal } = await child.status;
     if (success) return;
-    const said = plain(await words).trim();
-    throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${said || signal || "it wrote no error"}`);
+    const text = plain(await errors).trim();
+    throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${text || signal || "it wrote no error"}`);
   }
 }
 
@@ -299,8 +308,8 @@ async function alternatesOf(objects: string): Promise<string[]> {
 }
 
 /**
- * Writes the input of a git; one that does not want all of it says why itself.
- * @returns rejects where the input does
+ * Writes the input of a git. One that stops reading early explains it in its error text, so that only a failure
+ * of the input rejects.
  */
 function feed(child: GitProcess, input: GitInput["input"]): Promise<void> {
   const fed = write(child, input);
