@@ -31,6 +31,15 @@ Deno.test("sbx credentials add names each fault and the next step", async () => 
       [["gcp"], undefined, "gcp needs an identity", "--service-account FILE, --adc"],
       [["gcp"], join(dir, "google.json"), "gcp needs an identity", "--service-account FILE, --adc"],
       [["azure"], file, "azure needs an identity", "--tenant ID --client-id ID"],
+      [["gcp", "--tenant", "T"], file, "gcp takes no --tenant", "--tenant goes with azure"],
+      [["aws", "--region", "eu-west-1"], file, "name one identity at AWS", "--profile NAME"],
+      [
+        ["gcp", "--project", "p"],
+        file,
+        "name one identity at Google Cloud",
+        "--service-account FILE, or --adc",
+      ],
+      [["azure", "--tenant", "T"], file, "needs its tenant and its id", "--client-id ID"],
       [["azure", "--tenant", "T", "--client-id", "mine"], file, "--client-id: must be", "application"],
       [["azure", "--tenant", "T T", "--client-id", APP], file, "--tenant: must be", "tenant"],
       [

@@ -44,10 +44,20 @@ export const CLOUD_OPTIONS: Option[] = [
   { name: "region", value: "REGION", about: "of aws: where the role is taken; default: the profile's" },
 ];
 
-/** Options by the provider that takes them; azure takes the others. */
-const PROVIDER_OPTIONS: Record<string, readonly string[]> = {
-  gcp: ["service-account", "adc", "scope", "project"],
-  aws: ["profile", "role", "external-id", "region"],
+/** Provider of each option. */
+const OPTION_PROVIDERS: Record<string, string> = {
+  "service-account": "gcp",
+  adc: "gcp",
+  scope: "gcp",
+  project: "gcp",
+  tenant: "azure",
+  "client-id": "azure",
+  certificate: "azure",
+  resource: "azure",
+  profile: "aws",
+  role: "aws",
+  "external-id": "aws",
+  region: "aws",
 };
 
 /** Options by the names of their fields in requests. */
@@ -86,54 +96,22 @@ export interface CloudIdentity {
 export async function readIdentities(args: Arguments, provider: string): Promise<CloudIdentity[]> {
   const given = CLOUD_OPTIONS.map(({ name }) => name).filter((name) => args.has(name));
   if (given.length === 0) return [];
-  const invalid = (problem: string, hint: string) => new SbxError("credential.invalid", problem, { hint });
-  const ownerOf = (name: string) =>
-    Object.keys(PROVIDER_OPTIONS).find((id) => PROVIDER_OPTIONS[id].includes(name)) ?? "azure";
-  const stranger = given.find((name) => provider !== ownerOf(name));
-  if (stranger !== undefined) throw invalid(`${provider} takes no --${stranger}`, "sbx help credentials add");
-  if (provider === "aws") return [await readAwsIdentity(args)];
-  if (provider === "gcp") {
-    const file = args.text("service-account");
-    if ((file === undefined) === !args.has("adc")) {
-      throw invalid("name one identity at Google Cloud", "give --service-account FILE, or --adc");
-    }
-    const { readGoogleFile } = await import("../../../lib/credential/mod.ts");
-    const project = args.text("project");
-    const { terms, secret } = readGoogleFile(await readFile(file ?? adcPath()), {
-      scopes: args.list("scope"),
-      ...(project !== undefined && { project }),
+  const foreign = given.find((name) => OPTION_PROVIDERS[name] !== provider);
+  if (foreign !== undefined) {
+    throw new SbxError("credential.invalid", `${provider} takes no --${foreign}`, {
+      hint: `--${foreign} goes with ${OPTION_PROVIDERS[foreign]}; sbx help credentials add lists the options`,
     });
-    return [{ secret, origin: { cloud: terms } }];
   }
-  const [tenant, client_id] = [args.text("tenant"), args.text("client-id")];
-  if (tenant === undefined || client_id === undefined) {
-    throw invalid("an application at Azure needs its tenant and its id", "give --tenant ID --client-id ID");
-  }
-  const { packAzureCertificate, packAzureSecret } = await import("../../../lib/credential/mod.ts");
-  const file = args.text("certificate");
-  const text = file === undefined
-    ? await readSecret("client secret of the application")
-    : await readFile(file);
-  const words = args.list("resource");
-  return await Promise.all((words.length > 0 ? words : ["management"]).map(async (resource) => ({
-    secret: file === undefined ? packAzureSecret(text, resource) : await packAzureCertificate(text, resource),
-    origin: {
-      cloud: {
-        kind: "azure" as const,
-        tenant: tenant.toLowerCase(),
-        client_id: client_id.toLowerCase(),
-        resource,
-      },
-    },
-  })));
+  if (provider === "aws") return [await readAwsIdentity(args)];
+  return provider === "gcp" ? [await readGoogleIdentity(args)] : await readAzureIdentities(args);
 }
 
 /**
- * Refuses a text in the place of an identity: a token of a cloud ends within the hour.
- * @throws {SbxError} `credential.invalid`
+ * `credential.invalid`: a key is given where a provider needs an identity, since a token of a cloud ends within
+ * the hour.
  */
-export function requireIdentity(provider: string): never {
-  throw new SbxError("credential.invalid", `a credential of ${provider} needs an identity, and not a key`, {
+export function identityMissing(provider: string): SbxError {
+  return new SbxError("credential.invalid", `a credential of ${provider} needs an identity, and not a key`, {
     hint: IDENTITY_HINTS[provider] ?? "sbx help credentials add",
   });
 }
@@ -145,7 +123,7 @@ export function withCloudSwitches(error: unknown): unknown {
     /\borigin\.cloud\.([a-z_]+)(?:\[\d+\])?/g,
     (whole, field) => SWITCHES[field] ?? whole,
   );
-  return new SbxError(error.code, message, { ...(error.hint && { hint: error.hint }) });
+  return new SbxError(error.code, message, { cause: error, ...(error.hint && { hint: error.hint }) });
 }
 
 /** @throws {SbxError} `credential.invalid`: neither a profile nor a role */
@@ -167,6 +145,54 @@ async function readAwsIdentity(args: Arguments): Promise<CloudIdentity> {
   if (profile !== undefined) return { origin: { cloud } };
   const { packRoleKeys } = await import("../../../lib/credential/mod.ts");
   return { secret: packRoleKeys(await readAwsKeys(), role_arn!), origin: { cloud } };
+}
+
+/** @throws {SbxError} `credential.invalid`: neither a key file nor the application default credentials, or both */
+async function readGoogleIdentity(args: Arguments): Promise<CloudIdentity> {
+  const file = args.text("service-account");
+  if ((file === undefined) === !args.has("adc")) {
+    throw new SbxError("credential.invalid", "name one identity at Google Cloud", {
+      hint: "give --service-account FILE, or --adc",
+    });
+  }
+  const { readGoogleFile } = await import("../../../lib/credential/mod.ts");
+  const project = args.text("project");
+  const { terms, secret } = readGoogleFile(await readFile(file ?? adcPath()), {
+    scopes: args.list("scope"),
+    ...(project !== undefined && { project }),
+  });
+  return { secret, origin: { cloud: terms } };
+}
+
+/**
+ * One identity for each resource, since a token of Azure is good for one.
+ * @throws {SbxError} `credential.invalid`: no tenant, or no application
+ */
+async function readAzureIdentities(args: Arguments): Promise<CloudIdentity[]> {
+  const [tenant, client_id] = [args.text("tenant"), args.text("client-id")];
+  if (tenant === undefined || client_id === undefined) {
+    throw new SbxError("credential.invalid", "an application at Azure needs its tenant and its id", {
+      hint: "give --tenant ID --client-id ID",
+    });
+  }
+  const { packAzureCertificate, packAzureSecret } = await import("../../../lib/credential/mod.ts");
+  const file = args.text("certificate");
+  const text = file === undefined
+    ? await readSecret("client secret of the application")
+    : await readFile(file);
+  const pack = file === undefined ? packAzureSecret : packAzureCertificate;
+  const resources = args.list("resource");
+  return await Promise.all((resources.length > 0 ? resources : ["management"]).map(async (resource) => ({
+    secret: await pack(text, resource),
+    origin: {
+      cloud: {
+        kind: "azure" as const,
+        tenant: tenant.toLowerCase(),
+        client_id: client_id.toLowerCase(),
+        resource,
+      },
+    },
+  })));
 }
 
 /** Where Google's programs keep application default credentials. */

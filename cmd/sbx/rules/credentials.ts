@@ -1,3 +1,8 @@
+import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
+import { readMoment } from "../../../lib/base/moment/mod.ts";
+import { note, print, printJson } from "../../../lib/base/print/mod.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
 import type {
   AuditRow,
   CredentialAdded,
@@ -7,26 +12,21 @@ import type {
   ProviderList,
   ProviderView,
 } from "../../../lib/client/api/mod.ts";
-import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
-import { note, print, printJson } from "../../../lib/base/print/mod.ts";
-import { didYouMean } from "../../../lib/base/text/mod.ts";
 import { table, usageError, UTC_NOTE } from "../output.ts";
-import { fetchCredentials, findRef, shortRef } from "./ref.ts";
-import { ORIGIN_OPTIONS, originOf } from "./origin.ts";
-import { KEEP } from "./keep.ts";
-import { readMoment } from "../../../lib/base/moment/mod.ts";
 import {
   CLOUD_OPTIONS,
   type CloudIdentity,
+  identityMissing,
   readIdentities,
-  requireIdentity,
   withCloudSwitches,
 } from "./cloud.ts";
-import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
+import { KEEP } from "./keep.ts";
+import { ORIGIN_OPTIONS, originOf } from "./origin.ts";
+import { fetchCredentials, findRef, shortRef } from "./ref.ts";
 import { readAwsKeys, readSecret } from "./secret.ts";
+import { namesSigning, readSigning, SIGNING_OPTIONS } from "./signing.ts";
 
 const ADD: Command = {
   name: "credentials add",
@@ -302,7 +302,7 @@ async function add(args: Arguments): Promise<number> {
   const identities = await readIdentities(args, definition.id);
   if (identities.length > 0 && (decoy || origin)) throw usageError(ADD, "two secrets for one key");
   const isGiven = decoy || origin !== undefined || identities.length > 0;
-  if (definition.cloud_hosts && !isGiven) requireIdentity(definition.id);
+  if (definition.cloud_hosts && !isGiven) throw identityMissing(definition.id);
   // The service generates the key of a decoy.
   const secret = ssh
     ? ssh.secret
