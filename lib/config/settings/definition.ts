@@ -1,3 +1,4 @@
+/** Definitions of settings: defaults.toml read and checked (docs/design/contracts/03-settings.md §3). */
 import { z } from "zod";
 import { nearestId } from "../../base/text/mod.ts";
 import {
@@ -8,6 +9,7 @@ import {
   readToml,
   type TomlDocument,
 } from "../../base/toml/mod.ts";
+import { isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
 import { DEFAULTS_TOML } from "./defaults/mod.ts";
 import {
   ACTION_KINDS,
@@ -23,96 +25,6 @@ import {
   WIDGETS,
 } from "./node/mod.ts";
 import { checkValue } from "./value.ts";
-import { isForbiddenVariable } from "../../machine/guest/wire/mod.ts";
-
-/** Leaf with its `enabled_by` reference. */
-interface ChainLeaf {
-  id: string;
-  type: string;
-  enabledBy: string | null;
-}
-
-/** Resolved `enabled_by` references of all leaves. */
-interface Chains {
-  /** index of each leaf's toggle, or {@linkcode NONE} or {@linkcode BROKEN} */
-  parents: Int32Array;
-  /** every index, parents before children, so that resolution is one pass */
-  order: Int32Array;
-  issues: ConfigIssue[];
-}
-
-/** No `enabled_by`. */
-export const NONE = -1;
-/**
- * `enabled_by` refers to a missing setting, to a non-toggle, or back to the leaf
- * itself: the leaf stays disabled.
- */
-export const BROKEN = -2;
-
-/** Resolves every `enabled_by`. A missing parent or a cycle is an issue and disables the dependent leaves. */
-function linkChains(leaves: readonly ChainLeaf[]): Chains {
-  const indexOf = new Map(leaves.map(({ id }, index) => [id, index]));
-  const issues: ConfigIssue[] = [];
-  const parents = Int32Array.from(leaves, ({ id, enabledBy }) => {
-    if (enabledBy === null) return NONE;
-    const parent = indexOf.get(enabledBy);
-    if (parent !== undefined && leaves[parent].type === "bool") return parent;
-    const message = parent === undefined
-      ? `enabled_by names the unknown setting "${enabledBy}"; this setting stays disabled`
-      : `enabled_by names "${enabledBy}", which is not a bool; this setting stays disabled`;
-    issues.push({ id, severity: "error", message });
-    return BROKEN;
-  });
-  return { parents, order: sortParentsFirst(leaves, parents, issues), issues };
-}
-
-function sortParentsFirst(
-  leaves: readonly ChainLeaf[],
-  parents: Int32Array,
-  issues: ConfigIssue[],
-): Int32Array {
-  const order = new Int32Array(leaves.length);
-  const [UNVISITED, ON_PATH, DONE] = [0, 1, 2];
-  const state = new Uint8Array(leaves.length);
-  let count = 0;
-  for (let start = 0; start < leaves.length; start++) {
-    const path: number[] = [];
-    let at = start;
-    while (at >= 0 && state[at] === UNVISITED) {
-      state[at] = ON_PATH;
-      path.push(at);
-      at = parents[at];
-    }
-    if (at >= 0 && state[at] === ON_PATH) breakCycle(leaves, parents, path.slice(path.indexOf(at)), issues);
-    for (const index of path.reverse()) {
-      state[index] = DONE;
-      order[count++] = index;
-    }
-  }
-  return order;
-}
-
-function breakCycle(
-  leaves: readonly ChainLeaf[],
-  parents: Int32Array,
-  cycle: number[],
-  issues: ConfigIssue[],
-) {
-  const names = [...cycle, cycle[0]].map((index) => leaves[index].id).join(" → ");
-  for (const index of cycle) {
-    parents[index] = BROKEN;
-    issues.push({
-      id: leaves[index].id,
-      severity: "error",
-      message: `cycle in enabled_by (${names}); these settings stay disabled`,
-    });
-  }
-}
-
-/** True for variables that settings may set in a guest (docs/design/contracts/07-guest-wire.md §7). */
-export function isGuestVariable(name: string): boolean {
-  return /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name) && !isForbiddenVariable(name);
-}
 
 /** Setting defined in defaults.toml. */
 export interface LeafDefinition {
@@ -207,6 +119,60 @@ export function nearestSetting(id: string, { leaves }: Pick<Definitions, "leaves
   return nearestId(id, leaves.filter(({ metadata }) => !metadata.hidden).map((leaf) => leaf.id));
 }
 
+// Tables of defaults.toml.
+
+/** True for variables that settings may set in a guest (docs/design/contracts/07-guest-wire.md §7). */
+export function isGuestVariable(name: string): boolean {
+  return /^[A-Za-z_][A-Za-z0-9_]{0,127}$/.test(name) && !isForbiddenVariable(name);
+}
+
+const MetaTable = z.strictObject({
+  choices: z.array(z.string()).optional(),
+  min: z.number().optional(),
+  max: z.number().optional(),
+  step: z.number().positive().optional(),
+  widget: z.enum(WIDGETS).optional(),
+  side_effect: z.enum(SIDE_EFFECTS).optional(),
+  hidden: z.boolean().optional(),
+  builtin: z.boolean().optional(),
+  mask: z.boolean().optional(),
+  prefix: z.string().optional(),
+  filetype: z.string().optional(),
+  validator: z.enum(VALIDATORS).optional(),
+  docs_url: z.string().optional(),
+  env_vars: z.array(z.string().refine(isGuestVariable, "not allowed as a guest variable"))
+    .optional(),
+});
+type MetaTable = z.output<typeof MetaTable>;
+
+const LeafTable = z.strictObject({
+  name: z.string(),
+  description: z.string().default(""),
+  type: z.enum(SETTING_TYPES),
+  default: z.unknown(),
+  enabled: z.boolean().default(true),
+  enabled_by: z.string().optional(),
+  collapsed: z.boolean().default(false),
+  meta: MetaTable.prefault({}),
+});
+type LeafTable = z.output<typeof LeafTable>;
+
+const ActionTable = z.strictObject({
+  name: z.string(),
+  description: z.string().optional(),
+  action: z.enum(ACTION_KINDS),
+  hidden: z.boolean().optional(),
+});
+
+/** Keys of a group; the tables beside them are its children. */
+const GroupTable = z.strictObject({
+  name: z.string().optional(),
+  description: z.string().optional(),
+  enabled: z.boolean().default(true),
+  enabled_by: z.string().optional(),
+  collapsed: z.boolean().default(false),
+});
+
 /** Properties inherited from the groups around a node. */
 interface Context {
   category?: string;
@@ -215,9 +181,10 @@ interface Context {
   enabled: boolean;
 }
 
+/** Walks the tables of defaults.toml once: the tree as the return value, its leaves and issues on the side. */
 class Builder {
-  leaves: LeafDefinition[] = [];
-  issues: ConfigIssue[] = [];
+  readonly leaves: LeafDefinition[] = [];
+  readonly issues: ConfigIssue[] = [];
 
   constructor(readonly document: TomlDocument) {}
 
@@ -323,51 +290,88 @@ function metadataOf(type: SettingType, meta: MetaTable): Metadata {
   };
 }
 
-// Tables of defaults.toml (docs/design/contracts/03-settings.md §3).
+// Chains: each leaf's `enabled_by`, resolved once for all leaves.
 
-const MetaTable = z.strictObject({
-  choices: z.array(z.string()).optional(),
-  min: z.number().optional(),
-  max: z.number().optional(),
-  step: z.number().positive().optional(),
-  widget: z.enum(WIDGETS).optional(),
-  side_effect: z.enum(SIDE_EFFECTS).optional(),
-  hidden: z.boolean().optional(),
-  builtin: z.boolean().optional(),
-  mask: z.boolean().optional(),
-  prefix: z.string().optional(),
-  filetype: z.string().optional(),
-  validator: z.enum(VALIDATORS).optional(),
-  docs_url: z.string().optional(),
-  env_vars: z.array(z.string().refine(isGuestVariable, "not allowed as a guest variable"))
-    .optional(),
-});
-type MetaTable = z.output<typeof MetaTable>;
+/** Leaf with its `enabled_by` reference. */
+interface ChainLeaf {
+  id: string;
+  type: string;
+  enabledBy: string | null;
+}
 
-const LeafTable = z.strictObject({
-  name: z.string(),
-  description: z.string().default(""),
-  type: z.enum(SETTING_TYPES),
-  default: z.unknown(),
-  enabled: z.boolean().default(true),
-  enabled_by: z.string().optional(),
-  collapsed: z.boolean().default(false),
-  meta: MetaTable.prefault({}),
-});
-type LeafTable = z.output<typeof LeafTable>;
+/** Resolved `enabled_by` references of all leaves. */
+interface Chains {
+  /** index of each leaf's toggle, or {@linkcode NO_TOGGLE} or {@linkcode BROKEN_TOGGLE} */
+  parents: Int32Array;
+  /** every index, parents before children, so that resolution is one pass */
+  order: Int32Array;
+  issues: ConfigIssue[];
+}
 
-const ActionTable = z.strictObject({
-  name: z.string(),
-  description: z.string().optional(),
-  action: z.enum(ACTION_KINDS),
-  hidden: z.boolean().optional(),
-});
+/** No `enabled_by`. */
+export const NO_TOGGLE = -1;
+/**
+ * `enabled_by` refers to a missing setting, to a non-toggle, or back to the leaf
+ * itself: the leaf stays disabled.
+ */
+export const BROKEN_TOGGLE = -2;
 
-/** Keys of a group; the tables beside them are its children. */
-const GroupTable = z.strictObject({
-  name: z.string().optional(),
-  description: z.string().optional(),
-  enabled: z.boolean().default(true),
-  enabled_by: z.string().optional(),
-  collapsed: z.boolean().default(false),
-});
+/** Resolves every `enabled_by`. A missing parent or a cycle is an issue and disables the dependent leaves. */
+function linkChains(leaves: readonly ChainLeaf[]): Chains {
+  const indexOf = new Map(leaves.map(({ id }, index) => [id, index]));
+  const issues: ConfigIssue[] = [];
+  const parents = Int32Array.from(leaves, ({ id, enabledBy }) => {
+    if (enabledBy === null) return NO_TOGGLE;
+    const parent = indexOf.get(enabledBy);
+    if (parent !== undefined && leaves[parent].type === "bool") return parent;
+    const message = parent === undefined
+      ? `enabled_by names the unknown setting "${enabledBy}"; this setting stays disabled`
+      : `enabled_by names "${enabledBy}", which is not a bool; this setting stays disabled`;
+    issues.push({ id, severity: "error", message });
+    return BROKEN_TOGGLE;
+  });
+  return { parents, order: sortParentsFirst(leaves, parents, issues), issues };
+}
+
+function sortParentsFirst(
+  leaves: readonly ChainLeaf[],
+  parents: Int32Array,
+  issues: ConfigIssue[],
+): Int32Array {
+  const order = new Int32Array(leaves.length);
+  const [UNVISITED, ON_PATH, DONE] = [0, 1, 2];
+  const state = new Uint8Array(leaves.length);
+  let count = 0;
+  for (let start = 0; start < leaves.length; start++) {
+    const path: number[] = [];
+    let at = start;
+    while (at >= 0 && state[at] === UNVISITED) {
+      state[at] = ON_PATH;
+      path.push(at);
+      at = parents[at];
+    }
+    if (at >= 0 && state[at] === ON_PATH) breakCycle(leaves, parents, path.slice(path.indexOf(at)), issues);
+    for (const index of path.reverse()) {
+      state[index] = DONE;
+      order[count++] = index;
+    }
+  }
+  return order;
+}
+
+function breakCycle(
+  leaves: readonly ChainLeaf[],
+  parents: Int32Array,
+  cycle: number[],
+  issues: ConfigIssue[],
+): void {
+  const names = [...cycle, cycle[0]].map((index) => leaves[index].id).join(" → ");
+  for (const index of cycle) {
+    parents[index] = BROKEN_TOGGLE;
+    issues.push({
+      id: leaves[index].id,
+      severity: "error",
+      message: `cycle in enabled_by (${names}); these settings stay disabled`,
+    });
+  }
+}

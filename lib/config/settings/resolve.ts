@@ -1,5 +1,11 @@
 /** Effective values of the settings, and the ones that a guest gets at its boot. */
-import { BROKEN, type Definitions, isGuestVariable, type NodeDefinition, NONE } from "./definition.ts";
+import {
+  BROKEN_TOGGLE,
+  type Definitions,
+  isGuestVariable,
+  NO_TOGGLE,
+  type NodeDefinition,
+} from "./definition.ts";
 import type { Layer } from "./layer.ts";
 import { type ConfigIssue, type FileValue, isSecret, type LeafNode, type SettingsNode } from "./node/mod.ts";
 import { posix } from "node:path";
@@ -43,8 +49,8 @@ export function resolve(definitions: Definitions, user: Layer, corp: Layer): Res
     }
     const parent = parents[index];
     const toggle = parent >= 0 ? leaves[parent] : undefined;
-    const isOn = parent === NONE ||
-      (parent !== BROKEN && toggle!.enabled && toggle!.effective_value === true);
+    const isOn = parent === NO_TOGGLE ||
+      (parent !== BROKEN_TOGGLE && toggle!.enabled && toggle!.effective_value === true);
     const hidden = corpEntry?.hidden === true || userEntry?.hidden === true || leaf.metadata.hidden;
     leaves[index] = {
       kind: "leaf",
