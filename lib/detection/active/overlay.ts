@@ -9,13 +9,13 @@ import { writeAtomic } from "../../base/home/mod.ts";
 import { compileOrThrow } from "../compile/mod.ts";
 import { type Compiled, rulesOf } from "../compiled.ts";
 import { type DetectionIr, type ExportRoute, IR_SCHEMA, isExportRoute } from "../ir/ir.ts";
-import { exportRoutes } from "./load.ts";
+import { mergeCounters, type RuleCounter } from "../match/matcher.ts";
 import { PACK_MAX, PACK_SCHEMA, packOf, readBytes } from "../pack/mod.ts";
+import { compileSource } from "../rule/load.ts";
+import { exportRoutes } from "./load.ts";
 import type { OffRule } from "./off.ts";
 import { maySwitchOff, requireInstallable } from "./pin.ts";
-import { compileSource } from "../rule/load.ts";
 import { type RuleInput, RuleInputSchema, RuleSourceSchema } from "./schema.ts";
-import { mergeCounters, type RuleCounter } from "../match/matcher.ts";
 
 /** Maximum number of overlays. */
 export const OVERLAYS_MAX = 1000;
@@ -44,7 +44,7 @@ export interface Overlay {
   /** id of the pack, the rule, or the files of Sigma rules */
   id: string;
   enabled: boolean;
-  /** pack or rule as the request defined it */
+  /** pack, rule or files of Sigma rules, as the request defined them */
   definition: unknown;
   /** sinks for its findings; empty means all */
   export_routes: ExportRoute[];
@@ -85,7 +85,7 @@ export class OverlayStore {
         store.#overlays.set(overlay.id, overlay);
         if (overlay.problem !== undefined) onProblem?.(`${join(dir, name)}: ${overlay.problem}`);
       } catch (error) {
-        onProblem?.(`${join(dir, name)}: ${error instanceof SbxError ? error.message : "cannot be read"}`);
+        onProblem?.(`${join(dir, name)}: ${readProblem(error)}`);
       }
     }
     return store;
@@ -138,7 +138,7 @@ export class OverlayStore {
       }
       if (!this.#overlays.has(overlay.id) && this.#overlays.size >= OVERLAYS_MAX) {
         throw new SbxError("detection.limit", `${OVERLAYS_MAX} overlays exist, the maximum`, {
-          hint: "delete some, or combine them into a pack",
+          hint: "sbx detection remove ID removes one; many rules can be one pack",
         });
       }
       const others = enabledIrs(this.list().filter(({ id }) => id !== overlay.id));
@@ -198,6 +198,11 @@ async function readOverlay(path: string): Promise<Overlay> {
   }
 }
 
+function readProblem(error: unknown): string {
+  if (error instanceof SbxError) return error.message;
+  return error instanceof SyntaxError ? "not JSON" : "cannot be read";
+}
+
 /** Tests whether an overlay's definition is a rule; others are packs. */
 export function isRuleInput(definition: unknown): boolean {
   return RuleInputSchema.safeParse(definition).success;
@@ -213,9 +218,9 @@ export function isSigmaSource(definition: unknown): boolean {
  * @throws {SbxError} `detection.invalid`
  */
 export async function irOfInput(definition: unknown): Promise<Compiled> {
-  const rule = RuleInputSchema.safeParse(definition);
   const sigma = RuleSourceSchema.safeParse(definition);
   if (sigma.success) return compileSource(sigma.data).plan;
+  const rule = RuleInputSchema.safeParse(definition);
   return rule.success ? await irOfRule(rule.data) : await compileOrThrow(packOf(definition));
 }
 

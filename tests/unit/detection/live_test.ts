@@ -164,6 +164,7 @@ Deno.test("an invalid overlay file does not affect the others", () =>
       false,
     ]]);
     assertEquals(problems.length, 3);
+    assert(problems.includes(`${dir}/broken.json: not JSON`), problems.join("\n"));
     assertEquals(reopened.irs().length, 1);
     assertEquals(overlayView(reopened.list()[1], []).compiled, false);
   }));
