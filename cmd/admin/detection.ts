@@ -154,16 +154,18 @@ const detectionSql: Command = {
   summary: "print a pack as SQL over the tables of a fleet",
   notes: ["Values of rules are parameters; --json prints them beside the statement."],
   options: [
-    { name: "for", value: "DATABASE", about: "clickhouse or duckdb; default clickhouse" },
+    {
+      name: "for",
+      value: "DATABASE",
+      about: "clickhouse or duckdb; default clickhouse",
+      choices: ["clickhouse", "duckdb"],
+    },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1 },
   examples: ["sbx-admin detection sql pack.yaml --for duckdb --json"],
   async run(args) {
-    const dialect = args.text("for") ?? "clickhouse";
-    if (dialect !== "clickhouse" && dialect !== "duckdb") {
-      throw usageError({ program: PROGRAM, command: detectionSql }, `unknown database "${dialect}"`);
-    }
+    const dialect = (args.text("for") ?? "clickhouse") as "clickhouse" | "duckdb";
     const read = await readPack(args.words[0]);
     const { ir, problems } = await compileRead(read);
     if (!ir) {

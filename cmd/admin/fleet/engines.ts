@@ -23,7 +23,11 @@ export const fleetEngines: Command = {
     const names = args.words.length > 0 ? args.words : ["duckdb"];
     const packages = names.flatMap((name) => {
       if (name === "duckdb" || name === "chdb") return engineFiles(name);
-      throw usageError({ program: PROGRAM, command: fleetEngines }, `unknown engine "${name}"`);
+      throw usageError(
+        { program: PROGRAM, command: fleetEngines },
+        `unknown engine "${name}"`,
+        "give duckdb or chdb",
+      );
     });
     const registry = args.text("registry");
     if (registry !== undefined && !/^https?:$/.test(URL.parse(registry)?.protocol ?? "")) {

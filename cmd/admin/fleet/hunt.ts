@@ -51,7 +51,7 @@ export const fleetHunt: Command = {
       about: "stored token, or password with --sink-user, for --sink",
     },
     { name: "sink-user", value: "NAME", about: "user of that password" },
-    { name: "engine", value: "NAME", about: "duckdb or chdb; default duckdb" },
+    { name: "engine", value: "NAME", about: "duckdb or chdb; default duckdb", choices: ["duckdb", "chdb"] },
     JSON_OPTION,
   ],
   words: { min: 1, max: 1000 },
@@ -61,10 +61,7 @@ export const fleetHunt: Command = {
   ],
   async run(args) {
     const [dir, ...paths] = args.words;
-    const engine = args.text("engine") ?? "duckdb";
-    if (engine !== "duckdb" && engine !== "chdb") {
-      throw usageError({ program: PROGRAM, command: fleetHunt }, `unknown engine "${engine}"`);
-    }
+    const engine = (args.text("engine") ?? "duckdb") as "duckdb" | "chdb";
     const folder = args.text("packs");
     if (folder !== undefined) paths.push(...await packsIn(folder));
     else if (paths.length === 0) {

@@ -38,7 +38,11 @@ export const fleetSchema: Command = {
   async run(args) {
     const [dialect] = args.words;
     if (dialect !== "clickhouse" && dialect !== "duckdb") {
-      throw usageError({ program: PROGRAM, command: fleetSchema }, `unknown database "${dialect}"`);
+      throw usageError(
+        { program: PROGRAM, command: fleetSchema },
+        `unknown database "${dialect}"`,
+        "give clickhouse or duckdb",
+      );
     }
     const [{ schemaStatements }, { viewStatements }] = await Promise.all([
       import("../../../lib/fleet/table/mod.ts"),

@@ -11,7 +11,7 @@ import {
   type Target,
   Workspace,
 } from "../../../lib/publish/mod.ts";
-import { Status } from "../../../lib/release/schema.ts";
+import { type Status, STATUSES } from "../../../lib/release/schema.ts";
 import { PROGRAM } from "../program.ts";
 import { CHANNEL_OPTION, channelOf, withProgress } from "./options.ts";
 
@@ -27,7 +27,12 @@ export const releaseAdd: Command = {
   options: [
     CHANNEL_OPTION,
     { name: "label", value: "TEXT", about: "name of a new channel for people; default its id" },
-    { name: "status", value: "STATUS", about: "status of a new release; default current" },
+    {
+      name: "status",
+      value: "STATUS",
+      about: `status of a new release: ${STATUSES.join(", ")}; default current`,
+      choices: STATUSES,
+    },
     { name: "min-sbx", value: "VERSION", about: "oldest sbx that may install the release" },
     { name: "max-sbx", value: "VERSION", about: "newest sbx that may install the release" },
     { name: "package", value: "FILE", about: "a .deb or .pkg; needs --sbom" },
@@ -83,14 +88,13 @@ export const releaseAdd: Command = {
 };
 
 function targetOf(args: Arguments): Target {
-  const status = Status.optional().safeParse(args.text("status"));
-  if (!status.success) throw usage(`there is no status "${args.text("status")}"`);
+  const status = args.text("status") as Status | undefined;
   const [label, min, max] = ["label", "min-sbx", "max-sbx"].map((name) => args.text(name));
   return {
     channel: channelOf(args),
     version: args.words[1],
     ...(label !== undefined && { label }),
-    ...(status.data && { status: status.data }),
+    ...(status && { status }),
     ...(min !== undefined && { min_sbx_version: min }),
     ...(max !== undefined && { max_sbx_version: max }),
   };
@@ -137,7 +141,11 @@ async function bundleEntries(args: Arguments, workspace: Workspace, folder: stri
   await parseCorp(parseBundle(content, source), source);
   const config = await loadCorp(`${source}/corp.toml`);
   const problems = await checkCorp(config, config.path);
-  if (problems.length > 0) throw new SbxError("bundle.invalid", problems.join("\n"));
+  if (problems.length > 0) {
+    throw new SbxError("bundle.invalid", problems.join("\n"), {
+      hint: `mend ${source}/corp.toml: a machine with this bundle would refuse it`,
+    });
+  }
   return { bundles: [await describeBundle(workspace, folder, content)] };
 }
 

@@ -25,7 +25,7 @@ const CLOSE: Command = {
   usage: "NAME FINDING… --as VERDICT [--reason TEXT] [--json]",
   summary: "close findings with a verdict",
   options: [
-    { name: "as", value: "VERDICT", about: `one of ${VERDICTS.join(", ")}` },
+    { name: "as", value: "VERDICT", about: `one of ${VERDICTS.join(", ")}`, choices: VERDICTS },
     REASON,
     JSON_OPTION,
   ],
@@ -34,9 +34,7 @@ const CLOSE: Command = {
   examples: ["sbx findings close demo 3f2a9c1b7d4e --as false-positive"],
   run: (args) => {
     const verdict = args.text("as");
-    if (verdict === undefined || !VERDICTS.includes(verdict)) {
-      throw usageError(CLOSE, `--as is one of ${VERDICTS.join(", ")}`);
-    }
+    if (verdict === undefined) throw usageError(CLOSE, "missing option --as VERDICT");
     return change(args, { status: "closed", verdict }, "closed");
   },
 };
@@ -55,6 +53,7 @@ const EXCEPT: Command = {
       value: "PROPERTY",
       many: true,
       about: `${PROPERTIES.join(", ")}; all that are given must agree`,
+      choices: PROPERTIES,
     },
     REASON,
     { name: "days", value: "N", about: "how long it holds; default 30, at most 366" },
@@ -267,10 +266,7 @@ async function change(
 async function except(args: Arguments): Promise<number> {
   const [name, finding] = args.words;
   const of = args.list("for");
-  const unknown = of.find((property) => !PROPERTIES.includes(property));
-  if (of.length === 0 || unknown !== undefined) {
-    throw usageError(EXCEPT, `--for is one of ${PROPERTIES.join(", ")}`);
-  }
+  if (of.length === 0) throw usageError(EXCEPT, "missing option --for PROPERTY");
   const reason = args.text("reason");
   if (reason === undefined) throw usageError(EXCEPT, "missing option --reason TEXT");
   const days = args.number("days", { min: 1, max: 366 });

@@ -1,5 +1,5 @@
 import type { CreateRequest, FindingList, ListedFinding } from "../../../lib/client/api/mod.ts";
-import type { Arguments, Command } from "../../../lib/base/args/mod.ts";
+import type { Command } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
@@ -8,7 +8,6 @@ import { connect } from "../connect.ts";
 import { requireThisMachine } from "../host.ts";
 import { bringFolder, FROM_DIR_OPTIONS } from "../files/repository.ts";
 import { findLedger } from "../record/ledger_path.ts";
-import { usageError } from "../output.ts";
 import { pullNamedImage } from "../vm/image_option.ts";
 import { waitUntilRunning } from "../vm/new_vm.ts";
 import { NEW_VM_OPTIONS, newVmOf } from "../vm/new_vm_options.ts";
@@ -48,7 +47,7 @@ export const command: Command = {
       name: "fail-on",
       value: "SEVERITY",
       about: `findings that fail the run: ${FAIL_ON.join(", ")}; default high`,
-      completes: FAIL_ON,
+      choices: FAIL_ON,
     },
   ],
   program: true,
@@ -56,7 +55,7 @@ export const command: Command = {
   examples: ["sbx ci -- npm test", "sbx ci --from-dir . --fail-on medium --out report -- make test"],
   async run(args) {
     requireThisMachine("ci");
-    const failOn = failOnOf(args);
+    const failOn = (args.text("fail-on") ?? "high") as FailOn;
     const asked = newVmOf(args);
     const dir = args.text("from-dir");
     if (dir !== undefined) await sourcesOf(dir);
@@ -85,13 +84,6 @@ export const command: Command = {
     return ciExitCode(run, failOn);
   },
 };
-
-function failOnOf(args: Arguments): FailOn {
-  const word = args.text("fail-on") ?? "high";
-  const failOn = FAIL_ON.find((each) => each === word);
-  if (failOn !== undefined) return failOn;
-  throw usageError(command, `invalid value "${word}" of --fail-on`, `one of ${FAIL_ON.join(", ")}`);
-}
 
 async function findingsOf(client: Client, session: string): Promise<ListedFinding[]> {
   const findings: ListedFinding[] = [];
