@@ -28,6 +28,7 @@ import { agentProfiles, type AgentVm } from "./agent_start.ts";
 
 /** Longest packing and unpacking in the guest, in `s`. */
 const PACK_SECONDS = 300;
+
 export const HISTORY: Command = {
   name: "agent history",
   usage: "[AGENT DIR --remove] [--json]",
@@ -61,7 +62,7 @@ export async function keepConversations(client: Client, vm: string): Promise<Kep
     });
   }
   const guest = new VmGuest(client, vm);
-  const file = temporary();
+  const file = archivePath();
   const { code, stderr } = await guest.run(
     ["sh", "-c", PACK_HISTORY, "sh", "", file, ...paths],
     PACK_SECONDS,
@@ -71,7 +72,13 @@ export async function keepConversations(client: Client, vm: string): Promise<Kep
       hint: "leave out --keep-history",
     });
   }
-  if (code !== 0) throw failed(`cannot pack the conversations of "${vm}"`, stderr);
+  if (code !== 0) {
+    throw failed(
+      `cannot pack the conversations of "${vm}"`,
+      stderr,
+      "leave out --keep-history to delete it without them",
+    );
+  }
   const { body } = await guest.download(file);
   const { dir, place } = info.folder;
   return await keepHistory(home(), { agent: id, dir, place, vm: info.name }, body);
@@ -105,54 +112,69 @@ export async function putConversations(
   { kept, agent }: { kept: KeptHistory; agent: Agent },
 ): Promise<void> {
   const guest = new VmGuest(client, name);
-  const file = temporary();
+  const file = archivePath();
   await guest.upload(file, historyBytes(home(), kept));
   const { code, stderr } = await guest.run(
     ["sh", "-c", UNPACK_HISTORY, "sh", "", file, ...historyPaths(agent)],
     PACK_SECONDS,
   );
-  if (code !== 0) throw failed(`cannot unpack the conversations in "${name}"`, stderr);
+  if (code !== 0) {
+    throw failed(`cannot unpack the conversations in "${name}"`, stderr, "--new starts without them");
+  }
   note(`${name}: has the conversations of ${kept.vm} (${formatTime(kept.kept_at)})`);
   if (place !== kept.place) {
     note(`sbx: they are about ${kept.place}: the agent may not find them at ${place}`);
   }
 }
 
-const temporary = () => `/var/tmp/sbx-history-${crypto.randomUUID()}.tar`;
+/** Path in the guest of one archive. */
+function archivePath(): string {
+  return `/var/tmp/sbx-history-${crypto.randomUUID()}.tar`;
+}
 
-function failed(what: string, stderr: string): SbxError {
-  return new SbxError("agent.failed", `${what}: ${lastWords(stderr) || "tar failed"}`, {
-    hint: "leave out --keep-history or --continue",
-  });
+function failed(what: string, stderr: string, hint: string): SbxError {
+  return new SbxError("agent.failed", `${what}: ${lastWords(stderr) || "tar failed"}`, { hint });
 }
 
 async function history(args: Arguments): Promise<number> {
   const [agent, dir] = args.words;
-  if (args.has("remove")) {
-    if (dir === undefined) throw usageError(HISTORY, "--remove needs AGENT and DIR");
-    const folder = await ifFound(Deno.realPath(dir)) ?? dir;
-    if (!await removeHistory(home(), agent, folder)) {
-      throw new SbxError("agent.no_history", `no conversations of ${agent} are kept for ${folder}`, {
-        hint: "sbx agent history lists them",
-      });
-    }
-    if (args.has("json")) await printJson({ agent, dir: folder });
-    else await print(`removed the conversations of ${agent} for ${folder}`);
-    return 0;
-  }
-  const kept = await listHistories(home());
-  const shown = agent === undefined
-    ? kept
-    : [await findHistory(home(), agent, await ifFound(Deno.realPath(dir ?? ".")) ?? dir ?? ".")];
-  const histories = shown.filter((each) => each !== undefined);
+  if (!args.has("remove")) return await list(args, agent, dir);
+  if (dir === undefined) throw usageError(HISTORY, "--remove needs AGENT and DIR");
+  return await remove(args, agent, await folderOf(dir));
+}
+
+/** All histories, or the one of an agent and a folder. */
+async function list(args: Arguments, agent?: string, dir?: string): Promise<number> {
+  const found = agent === undefined
+    ? await listHistories(home())
+    : [await findHistory(home(), agent, await folderOf(dir ?? "."))];
+  const histories = found.filter((each) => each !== undefined);
   if (args.has("json")) await printJson({ histories });
   else {
-    await print(table(
-      ["AGENT", "FOLDER", "VM", "KEPT", "SIZE"],
-      histories.map((
-        { agent, dir, vm, kept_at, size },
-      ) => [agent, dir, vm, formatTime(kept_at), formatBytes(size)]),
-    ));
+    const rows = histories.map(({ agent, dir, vm, kept_at, size }) => [
+      agent,
+      dir,
+      vm,
+      formatTime(kept_at),
+      formatBytes(size),
+    ]);
+    await print(table(["AGENT", "FOLDER", "VM", "KEPT", "SIZE"], rows));
   }
   return 0;
+}
+
+async function remove(args: Arguments, agent: string, dir: string): Promise<number> {
+  if (!await removeHistory(home(), agent, dir)) {
+    throw new SbxError("agent.no_history", `no conversations of ${agent} are kept for ${dir}`, {
+      hint: "sbx agent history lists them",
+    });
+  }
+  if (args.has("json")) await printJson({ agent, dir });
+  else await print(`removed the conversations of ${agent} for ${dir}`);
+  return 0;
+}
+
+/** The real path of a folder; the path as given where it is gone, since its conversations outlive it. */
+async function folderOf(dir: string): Promise<string> {
+  return await ifFound(Deno.realPath(dir)) ?? dir;
 }
