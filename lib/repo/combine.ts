@@ -1,7 +1,7 @@
 /** Pieces of the work of several VMs that began alike, as one change. */
 import { createHash } from "node:crypto";
 import { SbxError } from "../base/error/mod.ts";
-import { applyHunks, changesOf, type FileChange, type Hunk, hunksOf, type UnitChanges } from "./changes.ts";
+import { applyHunks, changesOf, type FileChange, type Hunk, hunksOf } from "./changes.ts";
 import { above, type Entry } from "./land.ts";
 import { OBJECT_MAX } from "./limit.ts";
 import { ObjectReader } from "./object.ts";
@@ -11,6 +11,9 @@ import type { UnitWork, Work } from "./work.ts";
 
 /** Next step where a pick names a piece that has changed. */
 const SHOW_AGAIN = "show the pieces again with --pieces, then pick";
+
+/** Mode of a submodule: a commit that another store has. */
+const SUBMODULE = "160000";
 
 /** A file of a VM, or some of its pieces. */
 export interface Pick {
@@ -23,10 +26,15 @@ export interface Pick {
   shown?: string;
 }
 
-/** What one VM gives to a file. */
-interface Part {
+/** A file that a VM changed. */
+interface Changed {
+  vm: string;
   unit: UnitWork;
   change: FileChange;
+}
+
+/** The change of one VM to a file, or some of its pieces. */
+interface Part extends Changed {
   /** absent: the file as the VM has it */
   hunks?: Hunk[];
 }
@@ -35,49 +43,29 @@ interface Part {
  * The picked pieces as changes of the first VM's work, which {@linkcode pullAccepted} takes.
  *
  * @throws {SbxError} `repo.no_change`: there is no such file or piece; `repo.diverged`: the VMs began
- * with other files; `repo.overlap`: two pieces change the same lines; `repo.changed`: the change is
- * another one than the one that was shown
+ * with other files; `repo.overlap`: two pieces change the same lines; `repo.changed`: the VM changed the file
+ * since it was shown
  */
 export async function combine(
   works: readonly Work[],
   picks: readonly Pick[],
 ): Promise<{ accepted: Accepted; others: Others }> {
   const [target] = works;
-  const changed = new Map<Work, { unit: UnitWork; changes: UnitChanges }[]>();
-  for (const work of works) {
-    changed.set(
-      work,
-      await Promise.all(work.units.map(async (unit) => ({ unit, changes: await changesOf(unit) }))),
-    );
-  }
+  const changes: Changed[] = [];
+  for (const work of works) changes.push(...await changesIn(work));
   const parts = new Map<UnitWork, Map<string, Part[]>>();
   const others = new Map<UnitWork, string[]>();
-  for (const { vm, path, pieces, shown: id } of picks) {
-    const work = works.find((each) => each.vm === vm);
-    const [found] = (work ? changed.get(work)! : []).flatMap(({ unit, changes }) =>
-      changes.files.filter((change) => nameOf(unit, change) === path).map((change) => ({ unit, change }))
-    );
-    if (!found) throw noChange(`"${vm}" did not change "${path}"`, vm);
-    if (id !== undefined && shownId(found.change) !== id) {
-      throw new SbxError("repo.changed", `"${vm}" changed "${path}" since it was shown`, {
-        hint: SHOW_AGAIN,
-      });
-    }
-    const into = target.units.find(({ source, unit }) =>
-      source.name === found.unit.source.name && unit.path === found.unit.unit.path
-    );
-    if (!into || into.dir !== found.unit.dir || await baseOf(into) !== await baseOf(found.unit)) {
-      throw new SbxError("repo.diverged", `"${vm}" and "${target.vm}" did not begin with the same files`, {
-        hint: `sbx pull ${vm} takes its work as a branch of its own`,
-      });
-    }
-    if (work !== target) others.set(into, [...new Set([...others.get(into) ?? [], vm])]);
+  for (const pick of picks) {
+    const { vm, pieces } = pick;
+    const found = findChange(changes, pick);
+    const into = await unitIn(target, found);
+    if (vm !== target.vm) others.set(into, [...new Set([...others.get(into) ?? [], vm])]);
     const files = parts.get(into) ?? new Map<string, Part[]>();
     parts.set(into, files);
     const ofFile = files.get(found.change.path) ?? [];
     files.set(found.change.path, [...ofFile, {
       ...found,
-      ...pieces && { hunks: await chosen(found, path, vm, pieces) },
+      ...pieces && { hunks: await pickedPieces(found, pick.path, pieces) },
     }]);
   }
   const accepted = new Map<UnitWork, Entry[]>();
@@ -88,6 +76,32 @@ export async function combine(
     accepted.set(unit, entries);
   }
   return { accepted, others };
+}
+
+async function changesIn({ vm, units }: Work): Promise<Changed[]> {
+  const changes = await Promise.all(
+    units.map(async (unit) => (await changesOf(unit)).files.map((change) => ({ vm, unit, change }))),
+  );
+  return changes.flat();
+}
+
+/** @throws {SbxError} `repo.no_change`, `repo.changed` */
+function findChange(changes: readonly Changed[], { vm, path, shown: id }: Pick): Changed {
+  const found = changes.find((each) => each.vm === vm && nameOf(each.unit, each.change) === path);
+  if (!found) throw noChange(`"${vm}" did not change "${path}"`, vm);
+  if (id === undefined || shownId(found.change) === id) return found;
+  throw new SbxError("repo.changed", `"${vm}" changed "${path}" since it was shown`, { hint: SHOW_AGAIN });
+}
+
+/** The unit of the first VM's work that began like a change's own. @throws {SbxError} `repo.diverged` */
+async function unitIn(target: Work, { vm, unit: from }: Changed): Promise<UnitWork> {
+  const into = target.units.find(({ source, unit }) =>
+    source.name === from.source.name && unit.path === from.unit.path
+  );
+  if (into && into.dir === from.dir && await baseOf(into) === await baseOf(from)) return into;
+  throw new SbxError("repo.diverged", `"${vm}" and "${target.vm}" did not begin with the same files`, {
+    hint: `sbx pull ${vm} takes its work as a branch of its own`,
+  });
 }
 
 /** Hexadecimal digits of a {@linkcode shownId}. */
@@ -106,22 +120,20 @@ export async function piecesOf(unit: UnitWork, change: FileChange): Promise<Hunk
   return (await hunksOf(unit, change)).flatMap(splitHunk);
 }
 
-async function chosen(
-  { unit, change }: Part,
+async function pickedPieces(
+  { vm, unit, change }: Changed,
   path: string,
-  vm: string,
   numbers: readonly number[],
 ): Promise<Hunk[]> {
   const all = await piecesOf(unit, change);
   const missing = numbers.find((number) => all[number - 1] === undefined);
   if (missing === undefined) return numbers.map((number) => all[number - 1]);
-  throw all.length === 0
-    ? noChange(`"${path}" of "${vm}" has no pieces: it is taken whole`, vm)
-    : new SbxError(
-      "repo.no_change",
-      `"${path}" of "${vm}" has the pieces 1 to ${all.length}, and no ${missing}`,
-      { hint: SHOW_AGAIN },
-    );
+  if (all.length === 0) throw noChange(`"${path}" of "${vm}" has no pieces: it is taken whole`, vm);
+  throw new SbxError(
+    "repo.no_change",
+    `"${path}" of "${vm}" has the pieces 1 to ${all.length}, and no ${missing}`,
+    { hint: SHOW_AGAIN },
+  );
 }
 
 async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]): Promise<Entry> {
@@ -136,8 +148,10 @@ async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]
   if (whole) {
     const { status, new_id } = whole.change;
     if (status === "deleted") return { path };
-    if (new_mode === SUBMODULE) throw noChange(`"${path}" is a submodule, which is not picked`, "NAME");
-    return { path, object: { mode: new_mode!, id: await bring(whole.unit, into, new_id) } };
+    if (new_mode === SUBMODULE) {
+      throw noChange(`"${path}" is a submodule: --pick takes files`, whole.vm);
+    }
+    return { path, object: { mode: new_mode!, id: await copyContent(whole.unit, into, new_id) } };
   }
   const hunks = parts.flatMap(({ hunks = [] }) => hunks).sort((one, other) => one.start - other.start);
   const distinct = hunks.filter((hunk, at) => at === 0 || !isSame(hunk, hunks[at - 1]));
@@ -159,7 +173,7 @@ async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]
   };
 }
 
-/** An index has one of two such entries, and drops the other. @throws {SbxError} `repo.overlap` */
+/** No file may be a folder of another: git's index would drop one of them. @throws {SbxError} `repo.overlap` */
 function requireApart(entries: readonly Entry[]): void {
   const files = new Set(entries.flatMap(({ path, object }) => object ? [path] : []));
   for (const path of files) {
@@ -173,11 +187,8 @@ function requireApart(entries: readonly Entry[]): void {
   }
 }
 
-/** Mode of a submodule: a commit that another store has. */
-const SUBMODULE = "160000";
-
-/** Copies a file's content from one VM's store to another's. */
-async function bring(from: UnitWork, to: UnitWork, id: string): Promise<string> {
+/** Copies a file's content from one VM's store to another's. @returns its id */
+async function copyContent(from: UnitWork, to: UnitWork, id: string): Promise<string> {
   if (from === to) return id;
   using reader = new ObjectReader(from.store.git);
   return await write(to, (await reader.read(id, OBJECT_MAX)).bytes);

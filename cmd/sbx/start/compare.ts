@@ -40,7 +40,7 @@ export interface Compared {
   test?: { exit_code: number; seconds: number };
 }
 
-const COMMAND: Command = {
+export const command: Command = {
   name: "compare",
   usage: "VM VM… [--test COMMAND] [--pieces] [--pick VM:PATH[[:N,N]@ID]] [--json]",
   summary: "show the work of several VMs side by side: files, tests, cost",
@@ -76,13 +76,13 @@ const COMMAND: Command = {
   ],
   async run(args) {
     const names = args.words;
-    if (new Set(names).size < names.length) throw usageError(COMMAND, "a VM is named twice");
+    if (new Set(names).size < names.length) throw usageError(command, "a VM is named twice");
     const picks = args.list("pick").map((text) => parsePick(text, names));
-    if (args.has("branch") && picks.length === 0) throw usageError(COMMAND, "--branch goes with --pick");
+    if (args.has("branch") && picks.length === 0) throw usageError(command, "--branch goes with --pick");
     if (picks.length > 0 || args.has("pieces")) {
       for (const other of ["test", ...picks.length > 0 ? ["pieces"] : []]) {
         if (args.has(other)) {
-          throw usageError(COMMAND, `--${other} does not go with --${picks.length > 0 ? "pick" : "pieces"}`);
+          throw usageError(command, `--${other} does not go with --${picks.length > 0 ? "pick" : "pieces"}`);
         }
       }
       const { pick, showPieces } = await import("./compare_pieces.ts");
@@ -107,8 +107,6 @@ const COMMAND: Command = {
   },
 };
 
-export const command = COMMAND;
-
 const PICK = new RegExp(
   `^([^:]+):([^]+?)(?::([1-9]\\d{0,5}(?:,[1-9]\\d{0,5})*))?(?:@([0-9a-f]{${SHOWN_ID_LENGTH}}))?$`,
 );
@@ -120,7 +118,7 @@ export function parsePick(text: string, names: readonly string[]): Picked {
     // The VM goes on with its work: a number alone may be another piece by now.
     if (numbers !== undefined && shown === undefined) {
       throw usageError(
-        COMMAND,
+        command,
         `--pick "${text}" does not name the change that was shown`,
         "give pieces as --pieces names them: VM:PATH:N@ID",
       );
@@ -133,7 +131,7 @@ export function parsePick(text: string, names: readonly string[]): Picked {
     };
   }
   throw usageError(
-    COMMAND,
+    command,
     vm === undefined ? `invalid value "${text}" of --pick` : `--pick names "${vm}", which is not compared`,
     `give VM:PATH, or VM:PATH:1,3@ID for two of its pieces; VM is one of ${names.join(", ")}`,
   );
