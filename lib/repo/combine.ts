@@ -173,7 +173,10 @@ async function entryOfParts(into: UnitWork, path: string, parts: readonly Part[]
   };
 }
 
-/** No file may be a folder of another: git's index would drop one of them. @throws {SbxError} `repo.overlap` */
+/**
+ * No file may be a folder of another: git's index would drop one of them.
+ * @throws {SbxError} `repo.overlap`
+ */
 function requireApart(entries: readonly Entry[]): void {
   const files = new Set(entries.flatMap(({ path, object }) => object ? [path] : []));
   for (const path of files) {

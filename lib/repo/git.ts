@@ -308,8 +308,8 @@ async function alternatesOf(objects: string): Promise<string[]> {
 }
 
 /**
- * Writes the input of a git. One that stops reading early explains it in its error text, so that only a failure
- * of the input rejects.
+ * Writes the input of a git. One that stops reading early explains it in its error text: only a failure of
+ * the input rejects.
  */
 function feed(child: GitProcess, input: GitInput["input"]): Promise<void> {
   const fed = write(child, input);

@@ -1,4 +1,4 @@
-/** git's bundles, refs and a pack in one stream: what goes into a guest, and a guest's work on its way back. */
+/** git's bundles, refs and a pack in one stream: into a guest, and back with its work. */
 import type { Git } from "./git.ts";
 import { BUNDLE_MAX, HEAD_MAX, OBJECTS_MAX } from "./limit.ts";
 import { refused, tooLarge } from "./refusal.ts";

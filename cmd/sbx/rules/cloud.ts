@@ -107,8 +107,8 @@ export async function readIdentities(args: Arguments, provider: string): Promise
 }
 
 /**
- * `credential.invalid`: a key is given where a provider needs an identity, since a token of a cloud ends within
- * the hour.
+ * `credential.invalid`: a key is given where a provider needs an identity, since a token of a cloud ends
+ * within the hour.
  */
 export function identityMissing(provider: string): SbxError {
   return new SbxError("credential.invalid", `a credential of ${provider} needs an identity, and not a key`, {
@@ -147,7 +147,7 @@ async function readAwsIdentity(args: Arguments): Promise<CloudIdentity> {
   return { secret: packRoleKeys(await readAwsKeys(), role_arn!), origin: { cloud } };
 }
 
-/** @throws {SbxError} `credential.invalid`: neither a key file nor the application default credentials, or both */
+/** @throws {SbxError} `credential.invalid`: neither a key file nor the default credentials, or both */
 async function readGoogleIdentity(args: Arguments): Promise<CloudIdentity> {
   const file = args.text("service-account");
   if ((file === undefined) === !args.has("adc")) {

@@ -181,7 +181,7 @@ interface Context {
   enabled: boolean;
 }
 
-/** Walks the tables of defaults.toml once: the tree as the return value, its leaves and issues on the side. */
+/** Walks the tables of defaults.toml once: returns the tree, and collects its leaves and issues. */
 class Builder {
   readonly leaves: LeafDefinition[] = [];
   readonly issues: ConfigIssue[] = [];
