@@ -42,7 +42,7 @@ export type RecordedSource = z.infer<typeof RecordedSource>;
 
 export const RepositoryRecord = z.strictObject({
   version: z.literal(2),
-  sources: z.array(RecordedSource).min(1).describe("in the order in which they were brought in"),
+  sources: z.array(RecordedSource).min(1).describe("sources in the order in which they were brought in"),
 });
 export type RepositoryRecord = z.infer<typeof RepositoryRecord>;
 

@@ -4,13 +4,13 @@ import { answers } from "./common.ts";
 
 export const CacheInfo = z.object({
   enabled: z.boolean().describe("VMs of profiles with `[cache]` use it from their next start"),
-  bytes: z.int().describe("of all files"),
-  max_bytes: z.int().describe("of each scope"),
+  bytes: z.int().describe("size of all files"),
+  max_bytes: z.int().describe("limit of each scope"),
   uses: z.array(z.object({
     scope: z.string().describe("`home`, or `profile-ID`"),
     registry: z.string(),
     artifacts: z.int(),
-    bytes: z.int().describe("of the artefacts; two URLs may have one file"),
+    bytes: z.int().describe("size of the artefacts; two URLs may have one file"),
     used_at: z.iso.datetime().describe("last use of any of them"),
   })),
 }).openapi("Cache");

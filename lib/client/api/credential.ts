@@ -115,9 +115,9 @@ const SigningTerms = z.object({
 /** Longest time of a loan, in seconds (docs/design/contracts/14-limits.md §14). */
 export const LOAN_MAX_S = 3600;
 const Loan = z.strictObject({
-  seconds: z.int().min(1).max(LOAN_MAX_S).describe("from now on"),
+  seconds: z.int().min(1).max(LOAN_MAX_S).describe("length of the loan from now on"),
   id: z.string().regex(/^[\w-]{1,64}$/, "must be letters, digits, _ and -").describe(
-    "its purpose: loans of one secret with other ids have other refs, and end apart",
+    "purpose of the loan: loans of one secret with other ids have other refs, and end apart",
   ),
   renews: z.boolean().optional().describe(
     "begins the time of a loan again: 404 for one that was revoked, or is over",
@@ -131,16 +131,14 @@ export const CredentialView = z.object({
   provider: ProviderId,
   label: z.string().optional(),
   hosts: z.array(z.string()).optional().describe("hosts that were named for it, besides its provider's own"),
-  custom: CustomProvider.optional().describe("of an added provider: all that the key is sent to"),
+  custom: CustomProvider.optional().describe("an added provider's hosts and places that the key is sent to"),
   origin: SecretOrigin.optional().describe("program or variable of the host that gives the secret"),
   problem: z.string().optional().describe("why it has no secret now"),
-  database: DatabaseTerms.optional().describe("of a database's password"),
-  ssh: SshTerms.optional().describe("of an SSH key"),
-  signing: SigningTerms.optional().describe("of a key that signs commits and tags"),
+  database: DatabaseTerms.optional().describe("terms of a database's password"),
+  ssh: SshTerms.optional().describe("terms of an SSH key"),
+  signing: SigningTerms.optional().describe("terms of a key that signs commits and tags"),
   loan: z.object({ until: z.string(), id: z.string().optional(), path: z.string().optional() }).optional()
-    .describe(
-      "it is lent to one VM, and ends by itself",
-    ),
+    .describe("loan to one VM, which ends automatically"),
   created_at: z.string(),
   source: z.enum(["added", "captured"]).describe("added by a person, or captured from a guest's traffic"),
   kind: z.enum(["key", "token", "subscription"]).describe(
@@ -209,14 +207,16 @@ export const CredentialAdd = z.strictObject({
   ).optional().describe("host that receives the secret; for providers that have named_hosts"),
   decoy: z.boolean().optional(),
   custom: CustomProvider.optional().describe("hosts and places of a provider that nothing else defines"),
-  origin: SecretOrigin.optional().describe("in place of a secret"),
-  database: DatabaseTerms.optional().describe("for providers with database"),
-  ssh: SshAdd.optional().describe("for the provider ssh, whose secret is a private key as PKCS #8 in base64"),
-  signing: SigningKey.optional().describe("for the provider signing"),
+  origin: SecretOrigin.optional().describe("source on the host, in place of a secret"),
+  database: DatabaseTerms.optional().describe("terms of a database, for providers of databases"),
+  ssh: SshAdd.optional().describe(
+    "terms of the provider ssh, whose secret is a private key as PKCS #8 in base64",
+  ),
+  signing: SigningKey.optional().describe("terms of the provider signing"),
   vm: z.string().max(128).optional().describe(
     "id of a VM: no other uses the secret, and revoking it removes the entry; for a secret without other terms",
   ),
-  loan: Loan.optional().describe("with vm: it ends by itself"),
+  loan: Loan.optional().describe("with vm: terms of a loan, which ends automatically"),
 }).openapi("CredentialAdd");
 export type CredentialAdd = z.infer<typeof CredentialAdd>;
 
@@ -235,7 +235,7 @@ export type AuditRow = z.infer<typeof AuditRow>;
 
 export const CredentialUse = AuditRow.omit({ event_id: true, timestamp_unix_ms: true }).extend({
   vm: z.string().optional().describe("name of the session's VM; absent: the index does not have it"),
-  label: z.string().optional().describe("of the credential, as the store has it now"),
+  label: z.string().optional().describe("label of the credential, as the store has it now"),
   login: z.string().optional().describe("subscription that the credential is of: claude, codex …"),
   count: z.int(),
   first_unix_ms: z.int(),
@@ -259,7 +259,7 @@ export const CredentialAuditQuery = z.object({
   outcome: z.enum(OUTCOMES).optional(),
   session: z.string().optional().describe("id of a session"),
   vm: z.string().max(128).optional().describe("name or id of a VM, deleted or not"),
-  since: z.coerce.number().int().min(0).optional().describe("from this time on, unix milliseconds"),
+  since: z.coerce.number().int().min(0).optional().describe("begin of the time, unix milliseconds"),
   limit: z.coerce.number().int().min(1).max(1000).optional(),
 });
 

@@ -131,7 +131,7 @@ export const DetectionView = z.object({
     ...counters,
     enabled: z.literal(false).optional().describe("present while the rule is switched off"),
     off: OffView.optional(),
-  })).optional().describe("of a pack that was added at run time"),
+  })).optional().describe("rules of a pack that was added at run time"),
   off: OffView.optional().describe("present while the rule is switched off"),
 }).openapi("Detection");
 export type DetectionView = z.infer<typeof DetectionView>;
@@ -205,7 +205,9 @@ export type DetectionStats = z.infer<typeof DetectionStats>;
 /** A step in the life of a finding. */
 const stateShape = {
   status: z.enum(["acknowledged", "closed"]),
-  verdict: z.enum(["true-positive", "false-positive", "accepted"]).optional().describe("of a closed one"),
+  verdict: z.enum(["true-positive", "false-positive", "accepted"]).optional().describe(
+    "verdict of a closed finding",
+  ),
   reason: z.string().min(1).max(1000).optional(),
 };
 

@@ -22,12 +22,12 @@ const bytes = z.int().describe("allocated on disk: holes take none, and files of
 export const DiskUse = z.object({
   home: z.string(),
   bytes,
-  free_bytes: z.int().describe("that this user may still write to the disk of the home"),
+  free_bytes: z.int().describe("space that this user may still fill on the disk of the home"),
   kinds: z.array(z.object({
     kind: z.enum(DISK_KINDS),
     bytes,
     entries: z.array(z.object({
-      name: z.string().describe("of the VM, image, template or session"),
+      name: z.string().describe("name of the VM, image, template or session"),
       path: z.string(),
       bytes,
       changed_at: z.iso.datetime().nullable().describe("newest change of its files; null: it has no files"),
@@ -43,15 +43,15 @@ const reason = z.enum(["retention", "room"]);
 
 export const Collected = z.object({
   dry_run: z.boolean(),
-  bytes: z.int().describe("that are freed, or would be"),
+  bytes: z.int().describe("space that is freed, or would be"),
   images: z.object({ files: z.array(z.string()), bytes: z.int(), skipped: z.string().optional() }),
   oci_images: z.object({
     names: z.array(z.string()).describe("references or digests"),
-    bytes: z.int().describe("with layers and leftovers"),
+    bytes: z.int().describe("space, layers and leftovers included"),
   }),
   templates: z.object({ ids: z.array(z.string()), bytes: z.int() }),
   records: z.object({
-    bytes: z.int().describe("that all records took before"),
+    bytes: z.int().describe("space that all records took before"),
     max_bytes: z.int().describe("ledger.max_total_mb; 0: any number"),
     removed: z.array(z.object({
       id: z.string(),
@@ -61,14 +61,14 @@ export const Collected = z.object({
       reason: reason.describe(
         "retention: older than the home keeps records; room: records take too much room",
       ),
-    })).describe("in the order of removal"),
+    })).describe("removed records, in the order of removal"),
     kept: z.array(z.object({
       id: z.string(),
       name: z.string(),
       bytes: z.int(),
-      code: z.string().describe("of the error that keeps it"),
+      code: z.string().describe("code of the error that keeps it"),
       why: z.string(),
-    })).describe("that would go, and cannot"),
+    })).describe("records that would go, and cannot"),
   }),
 }).openapi("Collected");
 export type Collected = z.infer<typeof Collected>;

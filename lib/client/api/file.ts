@@ -8,7 +8,7 @@ export const FileEntry = z.object({
   size: z.int().describe("bytes"),
   mode: z.string().describe("permission bits, octal"),
   modified_unix_ms: z.int(),
-  target: z.string().optional().describe("of a symlink: where it leads, as the guest wrote it"),
+  target: z.string().optional().describe("target of a symlink, as the guest wrote it"),
 }).openapi("FileEntry");
 export type FileEntry = z.infer<typeof FileEntry>;
 

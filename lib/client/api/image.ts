@@ -5,8 +5,8 @@ import { Environment, EnvironmentConfig } from "../../release/environment/schema
 import { answers } from "./common.ts";
 
 const freed = {
-  files: z.array(z.string()).describe("removed, by their names in the folder of assets"),
-  bytes: z.int().describe("freed on the disk"),
+  files: z.array(z.string()).describe("names of the removed files, in the folder of assets"),
+  bytes: z.int().describe("space freed on the disk"),
 };
 
 export const RemovedImage = z.object({
@@ -14,7 +14,7 @@ export const RemovedImage = z.object({
   ...freed,
   without_image: z.array(z.string()).describe("profiles whose VMs cannot start now"),
   used_by: z.array(z.string()).describe(
-    "VMs that run or are suspended with it, and keep its files until they stop",
+    "VMs that run or are suspended with the image; they keep its files until they stop",
   ),
 }).openapi("ImageRemoved");
 export type RemovedImage = z.infer<typeof RemovedImage>;
@@ -24,39 +24,43 @@ export type PrunedAssets = z.infer<typeof PrunedAssets>;
 
 export const ListedEnvironment = z.object({
   key: z.string(),
-  references: z.array(z.string()).describe("that lead to it now"),
-  digest: z.string().describe("of the image's manifest"),
+  references: z.array(z.string()).describe("references that lead to this image now"),
+  digest: z.string().describe("digest of the image's manifest"),
   arch: z.enum(ARCHES),
   created_at: z.iso.datetime(),
-  bytes: z.int().describe("on the disk, without the layers that images share"),
-  used_by: z.array(z.string()).describe("names of VMs that have it, or can go back to it"),
-  profiles: z.array(z.string()).describe("profiles that name it"),
-  config: EnvironmentConfig.describe("of the image"),
-  signatures: Environment.shape.provenance.shape.signatures.describe("that were verified when it was pulled"),
+  bytes: z.int().describe("space on the disk, without layers that images share"),
+  used_by: z.array(z.string()).describe("names of VMs that have this image, or can go back to it"),
+  profiles: z.array(z.string()).describe("profiles that name this image"),
+  config: EnvironmentConfig.describe("configuration of the image"),
+  signatures: Environment.shape.provenance.shape.signatures.describe(
+    "signatures that were verified when the image was pulled",
+  ),
 }).openapi("Environment");
 export type ListedEnvironment = z.infer<typeof ListedEnvironment>;
 export const EnvironmentList = z.object({
   environments: z.array(ListedEnvironment),
-  layer_bytes: z.int().describe("of the layers, which images share"),
+  layer_bytes: z.int().describe("space of the layers, which images share"),
 }).openapi("EnvironmentList");
 export type EnvironmentList = z.infer<typeof EnvironmentList>;
 
 export const FreedEnvironments = z.object({
   environments: z.array(z.string()).describe("references of the images that were removed"),
-  bytes: z.int().describe("freed on the disk, with layers that nothing needs any more"),
+  bytes: z.int().describe("space freed on the disk, unused layers included"),
 }).openapi("EnvironmentsFreed");
 export type FreedEnvironments = z.infer<typeof FreedEnvironments>;
 
 export const ImageList = z.object({
   images: z.array(z.object({
     profile_id: z.string(),
-    name: z.string().optional().describe("of the profile"),
-    image: z.string().optional().describe("profile whose image it is; pinned: files that the profile names"),
+    name: z.string().optional().describe("name of the profile"),
+    image: z.string().optional().describe(
+      'id of the profile whose image it uses; "pinned": files that the profile names',
+    ),
     version: z.string().optional(),
-    suite: z.string().optional().describe("release of Debian that it is made from"),
-    packages: z.array(z.string()).optional().describe("that were added to it"),
-    bytes: z.int().optional().describe("of its root file system"),
-    total_bytes: z.int().optional().describe("of all files that a VM boots from"),
+    suite: z.string().optional().describe("Debian release of the image"),
+    packages: z.array(z.string()).optional().describe("packages added to the base image"),
+    bytes: z.int().optional().describe("size of the root file system"),
+    total_bytes: z.int().optional().describe("size of all files that a VM boots from"),
     installed_at: z.iso.datetime().optional(),
     obom: z.boolean().optional().describe("GET /profiles/{id}/obom has the list of its packages"),
     problem: z.string().optional().describe("why the profile has no image, with the remedy"),
@@ -81,7 +85,7 @@ export const imageRoutes = {
     request: {
       params: z.object({ profile: z.string().openapi({ param: { name: "profile", in: "path" } }) }),
     },
-    responses: answers("the image of that profile is removed", RemovedImage),
+    responses: answers("the removed image", RemovedImage),
   }),
   environments: createRoute({
     method: "get",
@@ -94,18 +98,18 @@ export const imageRoutes = {
     path: "/environments",
     tags,
     request: { query: z.object({ image: z.string().max(1024).describe("reference, or key") }) },
-    responses: answers("that OCI image is removed", FreedEnvironments),
+    responses: answers("the removed OCI image", FreedEnvironments),
   }),
   collectEnvironments: createRoute({
     method: "post",
     path: "/environments/gc",
     tags,
-    responses: answers("OCI images that no VM has and no profile names are removed", FreedEnvironments),
+    responses: answers("the removed OCI images, which no VM has and no profile names", FreedEnvironments),
   }),
   prune: createRoute({
     method: "post",
     path: "/images/prune",
     tags,
-    responses: answers("files of earlier releases, which nothing uses, are removed", PrunedAssets),
+    responses: answers("the removed files of earlier releases, which nothing used", PrunedAssets),
   }),
 };

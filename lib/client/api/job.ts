@@ -38,7 +38,9 @@ export const JobRequest = z.strictObject({
   user,
   env,
   timeout_secs: timeout_secs.describe("not allowed with tty"),
-  tty: z.boolean().optional().describe("on a terminal, which WS /terminal/{id}?job= attaches to"),
+  tty: z.boolean().optional().describe(
+    "the job runs on a terminal, which WS /terminal/{id}?job= attaches to",
+  ),
 }).refine(
   ({ tty, timeout_secs }) => !tty || timeout_secs === undefined,
   { path: ["timeout_secs"], message: "must be absent for a job with a terminal" },

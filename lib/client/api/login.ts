@@ -21,7 +21,7 @@ export const LoginView = z.object({
 export type LoginView = z.infer<typeof LoginView>;
 
 export const LoginOffer = z.object({
-  ref: z.string().describe("of the token that renews it"),
+  ref: z.string().describe("ref of the token that renews it"),
   login: z.string().describe("word of sbx login"),
   provider: z.string(),
   account: z.string().optional().describe("as the provider named it to the VM"),
@@ -60,7 +60,7 @@ export const LoginCode = z.strictObject({
 }).openapi("LoginCode");
 
 export const LoginKeep = z.strictObject({
-  ref: z.string().describe("of an offer"),
+  ref: z.string().describe("ref of an offer"),
   label: Label.optional(),
 }).openapi("LoginKeep");
 

@@ -20,7 +20,9 @@ export const RuleView = z.object({
   ...RuleSchema.shape,
   ...fullRule,
   enabled: RuleSchema.shape.enabled,
-  digest: z.string().describe("of the rule without its place: an edit names the rule that it replaces"),
+  digest: z.string().describe(
+    "digest of the rule without its place, by which an edit names the rule that it replaces",
+  ),
 }).openapi("Rule");
 
 export const LintView = z.object({
@@ -30,7 +32,7 @@ export const LintView = z.object({
   layer: z.string(),
   file: z.string().optional(),
   line: z.int().optional(),
-  at: z.int().optional().describe("of a draft that does not compile: offset in its match expression"),
+  at: z.int().optional().describe("offset in the match expression of a draft that does not compile"),
   other_rule_id: z.string().optional(),
   message: z.string(),
   witness: z.record(z.string(), z.unknown()).optional().describe("example event"),
@@ -128,7 +130,7 @@ export const TryResult = z.object({
   lints: z.array(LintView).describe("about the draft, and about rules for which it is the reason"),
   effect: z.object({
     decided: z.int().describe("events of the session that rules decide on"),
-    different: z.int().describe("of these, events that the draft decides in another way"),
+    different: z.int().describe("events among them that the draft decides in another way"),
     changes: z.array(z.object({ from: z.string(), to: z.string(), count: z.int() })),
     differences: z.array(z.object({
       session_id: z.string(),
@@ -140,7 +142,7 @@ export const TryResult = z.object({
       after: Verdict,
     })).describe("the newest that differ, oldest first"),
     truncated: z.boolean().describe("more differ than are listed: older ones"),
-    sessions: z.int().describe("that have the events"),
+    sessions: z.int().describe("sessions that have the events"),
     has_older: z.boolean().describe("there are older events, which were not tried"),
   }).optional().describe("absent without a session, or for a draft that cannot be saved"),
 }).openapi("RuleTried");
@@ -169,7 +171,7 @@ export type RuleUndone = z.infer<typeof RuleUndone>;
 export const AskRule = DraftBody.extend({
   profile_id: z.string(),
   replaces: z.boolean().describe("the profile has a rule of this id, which this one takes the place of"),
-  digest: z.string().optional().describe("of the rule that it takes the place of"),
+  digest: z.string().optional().describe("digest of the replaced rule"),
 }).openapi("AskRule");
 export type AskRule = z.infer<typeof AskRule>;
 

@@ -25,7 +25,7 @@ export const ReportSession = z.object({
   user: z.string().optional(),
   client: z.string().optional().describe("program that asked for the VM"),
   agent: z.string().optional().describe("profile of the agent that the VM was made for"),
-  events: count.describe("in the time of the report"),
+  events: count.describe("events in the time of the report"),
   record: z.object({
     state: z.enum(["valid", "invalid", "unreadable", "none"]).describe(
       "of the whole record; none: it has no record, since it never booted",
@@ -101,9 +101,9 @@ export const Report = z.object({
   since_unix_ms: count.optional(),
   until_unix_ms: count.optional(),
   events: count,
-  sessions: z.array(ReportSession).describe("that were there in the time, newest first"),
+  sessions: z.array(ReportSession).describe("sessions of that time, newest first"),
   programs: z.array(ReportProgram).describe("most runs first"),
-  asks: z.array(ReportAsk).describe("that were answered or expired, oldest first"),
+  asks: z.array(ReportAsk).describe("asks that were answered or expired, oldest first"),
   left: z.array(ReportLeft).describe("most bytes first"),
   models: z.array(ReportModel),
   secrets: z.array(ReportSecret),

@@ -73,7 +73,7 @@ export const EventCounts = z.object({
     at_unix_ms: z.int().describe("begin of the step"),
     events: z.int(),
     denied: z.int(),
-    asked: z.int().describe("that still wait for an answer"),
+    asked: z.int().describe("events that still wait for an answer"),
     families: z.record(z.string(), z.int()).describe("events by family"),
   })).describe("oldest first; steps without an event are left out"),
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
@@ -92,23 +92,23 @@ export const Overview = z.object({
   today: z.object({
     events: z.int(),
     denied: z.int(),
-    calls: z.int().describe("of models, that were answered"),
+    calls: z.int().describe("answered calls of models"),
     cost_micros: z.int().describe("millionths of a US dollar"),
     unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
-  }).describe("of all sessions, of deleted VMs too"),
+  }).describe("counts of all sessions, of deleted VMs too"),
   vms: z.array(z.object({
     id: z.string(),
     steps: z.array(z.object({
       at_unix_ms: z.int().describe("begin of the step"),
       events: z.int(),
       denied: z.int(),
-      asked: z.int().describe("that still wait for an answer"),
+      asked: z.int().describe("events that still wait for an answer"),
     })).describe("oldest first; steps without an event are left out"),
     last: z.record(z.string(), z.unknown()).optional().describe("the newest event"),
-    calls: z.int().describe("of models, that were answered"),
+    calls: z.int().describe("answered calls of models"),
     cost_micros: z.int().describe("millionths of a US dollar"),
     unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
-  })).describe("of VMs that exist and have a record"),
+  })).describe("VMs that exist and have a record"),
   unreadable: z.array(z.string()).describe("ids of sessions whose ledger cannot be read"),
 }).openapi("Overview");
 export type Overview = z.infer<typeof Overview>;
@@ -166,9 +166,9 @@ export type SessionList = z.infer<typeof SessionList>;
 const ModelCosts = z.object({
   provider: z.string(),
   model: z.string(),
-  calls: z.int().describe("that were answered"),
+  calls: z.int().describe("answered calls"),
   input_tokens: z.int(),
-  cached_input_tokens: z.int().describe("of the input, read from a cache"),
+  cached_input_tokens: z.int().describe("input tokens read from a cache"),
   output_tokens: z.int(),
   cost_micros: z.int().describe("millionths of a US dollar, of the calls whose price is known"),
   unpriced_calls: z.int().describe("calls with tokens whose price is not known"),
@@ -179,7 +179,7 @@ const ModelCosts = z.object({
 });
 const DayCosts = ModelCosts.extend({ day: z.iso.date().describe("UTC, as budgets count") });
 const prices = z.string().describe("the table of prices, its date and its source");
-const days = z.array(DayCosts).describe("by day and model, the oldest day first");
+const days = z.array(DayCosts).describe("costs by day and model, the oldest day first");
 
 export const CostReport = z.object({
   prices,
@@ -226,9 +226,9 @@ export type SignedCertificate = z.infer<typeof SignedCertificate>;
 
 export const RemovedSession = z.object({
   id: z.string(),
-  name: z.string().describe("of its VM"),
-  events: z.int().describe("that its record had"),
-  bytes: z.int().describe("that it took on disk"),
+  name: z.string().describe("name of its VM"),
+  events: z.int().describe("events of the removed record"),
+  bytes: z.int().describe("space freed on the disk"),
 }).openapi("RemovedSession");
 export type RemovedSession = z.infer<typeof RemovedSession>;
 

@@ -34,7 +34,7 @@ export const SinkTrials = z.object({
     ...sink,
     ok: z.boolean(),
     took_ms: z.int(),
-    session_id: z.string().describe("of the test event, to find it by"),
+    session_id: z.string().describe("session of the test event, to find it by"),
     error: z.string().optional(),
   })),
 }).openapi("SinkTrials");

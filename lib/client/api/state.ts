@@ -26,7 +26,9 @@ export const RepositoryStates = z.object({
 export type RepositoryStates = z.infer<typeof RepositoryStates>;
 
 export const StateKeep = z.strictObject({
-  reason: z.string().min(1).max(128).regex(/^\P{Cc}*$/u).describe("for people, such as before a task"),
+  reason: z.string().min(1).max(128).regex(/^\P{Cc}*$/u).describe(
+    'reason for people, such as "before a task"',
+  ),
 }).openapi("StateKeep");
 export type StateKeep = z.infer<typeof StateKeep>;
 
@@ -36,7 +38,7 @@ export const StateKept = z.object({
 export type StateKept = z.infer<typeof StateKept>;
 
 export const StateUndo = z.strictObject({
-  number: z.int().min(1).optional().describe("of a state; default: the newest that differs from now"),
+  number: z.int().min(1).optional().describe("number of a state; default: the newest that differs from now"),
   event: z.string().regex(/^[0-9a-f]{12}$/).optional().describe("the newest state that is not later than it"),
   before_unix_ms: z.int().optional().describe("the newest state that is not later than this"),
   discard: z.boolean().optional().describe(

@@ -84,7 +84,7 @@ export const HostDoctor = z.object({
       "skipped: nothing to mend, but something could be better",
     ),
     detail: z.string(),
-    remedy: z.string().optional().describe("of a failed check: the command that mends it"),
+    remedy: z.string().optional().describe("command that mends a failed check"),
     fixable: z.boolean().optional().describe("POST /system/doctor/fix mends it"),
   })),
   fixed: z.array(z.string()).describe("changes made, in words"),

@@ -16,7 +16,7 @@ export const Task = z.object({
   started_at: z.iso.datetime(),
   ended_at: z.iso.datetime().optional(),
   stage: z.string().optional().describe("last line of its progress"),
-  share: z.number().min(0).max(1).optional().describe("of the image's build that is done"),
+  share: z.number().min(0).max(1).optional().describe("share of the image's build that is done"),
   lines: z.array(z.string()).describe("the last lines of its progress"),
   error: z.object({ error: z.string(), code: z.string(), hint: z.string().optional() }).optional(),
   vm: z.string().optional().describe("name of the VM in which the agent works"),
@@ -37,7 +37,7 @@ export const AgentStart = z.strictObject({
   ),
   name: z.string().regex(VM_NAME, "must start with a letter or digit, then letters, digits, _ and -")
     .optional()
-    .describe("of the VM; default AGENT-FOLDER"),
+    .describe("name of the VM; default AGENT-FOLDER"),
   credential: CredentialLabel.optional().describe("label of the key of its provider"),
 }).openapi("AgentStart");
 export type AgentStart = z.infer<typeof AgentStart>;
@@ -49,7 +49,7 @@ export const ListedAgent = z.object({
   provider: z.string().optional().describe("whose key it needs"),
   reads: z.array(z.enum(["key", "token", "subscription"])).describe("kinds of credentials that it takes"),
   source: z.enum(["builtin", "user"]),
-  version: z.string().optional().describe("of its image; absent: it has none"),
+  version: z.string().optional().describe("version of its image; absent: it has no image"),
 }).openapi("Agent");
 export type ListedAgent = z.infer<typeof ListedAgent>;
 

@@ -12,7 +12,7 @@ export const TemplateInfo = z.object({
   ram_mb: z.int(),
   accelerator: z.string(),
   rootfs: z.string().describe("BLAKE3 of the image that it booted"),
-  bytes: z.int().describe("on the disk"),
+  bytes: z.int().describe("space on the disk"),
 }).openapi("Template");
 export type TemplateInfo = z.infer<typeof TemplateInfo>;
 

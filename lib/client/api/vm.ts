@@ -219,20 +219,20 @@ export type VmSummary = z.infer<typeof VmSummary>;
 /** Folder of the host that a VM works on, and the time of its last event, for lists. */
 export const VmWork = z.object({
   folder: z.object({
-    dir: z.string().describe("of this host"),
-    place: z.string().describe("in the VM"),
+    dir: z.string().describe("folder of this host"),
+    place: z.string().describe("folder in the VM"),
     untaken: z.object({ commits: z.int(), files: z.int(), at: z.iso.datetime() }).optional().describe(
       "work that no pull took, as it was last compared; absent: not yet",
     ),
   }).optional().describe("absent: none was brought in"),
   repositories: z.array(z.object({
-    name: z.string().describe("by which sbx pull and the routes of work know it"),
-    dir: z.string().describe("of this host"),
-    place: z.string().describe("in the VM"),
+    name: z.string().describe("name for sbx pull and the routes of work"),
+    dir: z.string().describe("folder of this host"),
+    place: z.string().describe("folder in the VM"),
     is_repository: z.boolean().describe("false: a folder without one"),
     is_read_only: z.boolean().describe("nothing of it comes back"),
     is_live: z.boolean().describe("the VM has the folder itself"),
-    branches: z.array(z.string()).describe("that pulls have made or moved"),
+    branches: z.array(z.string()).describe("branches that pulls have made or moved"),
   })).optional().describe("repositories and folders that were brought in, in that order; absent: none"),
   active_at: z.iso.datetime().optional().describe("last write to its record; absent: none"),
   old_program: z.literal(true).optional().describe("its process runs a program that was replaced since"),
@@ -273,7 +273,7 @@ export const VmInfo = VmListed.extend({
     reference: z.string().optional().describe(
       "OCI image that is its root file system; absent: the profile's own",
     ),
-    digest: z.string().optional().describe("of that image's manifest"),
+    digest: z.string().optional().describe("digest of that image's manifest"),
     ports: z.array(z.int()).optional().describe("TCP ports that the image names"),
     before: z.object({ reference: z.string(), digest: z.string() }).partial().optional().describe(
       "image that it had before, and can go back to; without a reference, that of its profile",
@@ -301,7 +301,7 @@ export const VmInfo = VmListed.extend({
   live: LiveInfo.optional(),
   workspace: z.string().describe("path of the shared folder on the host"),
   logs: z.string().describe("path of the VM's log folder on the host"),
-  boot_stages: z.array(BootStage).describe("in ms since the boot began"),
+  boot_stages: z.array(BootStage).describe("stages, in ms since the boot began"),
   profile_in_force: ProfileInForce.optional().describe("profile that a running VM enforces"),
   deprecated: z.array(z.string()).optional().describe(
     "its profile, image and detection packs, where their publisher deprecated or revoked them, one sentence each",
@@ -419,7 +419,7 @@ export const SaveRequest = z.strictObject({ name: CreateRequest.shape.name }).op
 export const FORK_COUNT_MAX = 16;
 
 export const ForkRequest = z.strictObject({
-  name: CreateRequest.shape.name.describe("of the new VM, or of several with -1, -2, … behind it"),
+  name: CreateRequest.shape.name.describe("name of the new VM; of several, with -1, -2, … behind it"),
   count: z.int().min(1).max(FORK_COUNT_MAX).optional().describe("number of new VMs; default 1"),
   at: z.string().regex(/^(s[0-9a-f]{8}|[1-9][0-9]{0,8})$/).optional().describe(
     "snapshot whose workspace they have, or number of a state whose repositories they have, with the disk as it is now and " +

@@ -19,10 +19,10 @@ const WorkFile = z.object({
   status: z.enum(["added", "modified", "deleted", "retyped"]),
   added: z.int().optional().describe("lines; absent for a binary file"),
   removed: z.int().optional(),
-  mode: z.string().optional().describe("of git, as it is now"),
+  mode: z.string().optional().describe("current mode, as git writes it"),
   notable: z.boolean().describe("programs of the host run or obey such a file"),
   notable_by: z.string().optional().describe("those programs: agents, editors, git, …"),
-  hunks: z.array(z.object({ lines: z.array(z.string()).describe("of the diff, its @@ line first") }))
+  hunks: z.array(z.object({ lines: z.array(z.string()).describe("lines of the diff, its @@ line first") }))
     .describe(
       "pieces that can be taken one by one; none of a file that is taken whole",
     ),
@@ -32,7 +32,7 @@ const WorkFile = z.object({
 
 export const WorkView = z.object({
   dir: z.string().describe("first folder of this host that was brought in"),
-  place: z.string().describe("that folder in the VM"),
+  place: z.string().describe("place of that folder in the VM"),
   branch: z.string().describe(
     "branch that taken work goes to, in a repository; -NAME follows in a further worktree of the same one",
   ),
@@ -108,7 +108,7 @@ export const RepositoryBring = z.strictObject({
 export type RepositoryBring = z.infer<typeof RepositoryBring>;
 
 export const RepositoryBrought = z.object({
-  name: z.string().describe("by which the routes of work know it"),
+  name: z.string().describe("name for the routes of work"),
   dir: z.string(),
   place: z.string().describe("its folder in the VM"),
   is_repository: z.boolean(),

@@ -38,7 +38,7 @@ export const SourceSchema = z.strictObject({
     "must be a source id: [a-z0-9_.-], 3 to 128 characters, a letter or digit first",
   ),
   type: z.enum(["sigma", "ir", "reference"]),
-  format: z.enum(["yaml", "json"]).describe("of the content; sigma is always yaml"),
+  format: z.enum(["yaml", "json"]).describe("format of the content; sigma is always yaml"),
   content: text(PACK_MAX).min(1).optional(),
   path: localPath.optional().describe("file below the pack's folder"),
   url: url.optional().describe("where it is published; sbx does not fetch it"),

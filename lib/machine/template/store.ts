@@ -252,7 +252,7 @@ const TemplateRecord = z.strictObject({
     stamp: z.string().describe(
       "identity of the file that has this hash, so that an unchanged one is not read",
     ),
-    bytes: z.int().describe("on the disk: memory that was never used takes none"),
+    bytes: z.int().describe("space on the disk: memory that was never used takes none"),
   })),
 });
 export type TemplateRecord = z.infer<typeof TemplateRecord>;

@@ -123,7 +123,7 @@ export const NarrowingRule = z.strictObject({
 export const NarrowingRules = z.array(z.strictObject({
   ...NarrowingRule.shape,
   id: z.string().regex(RULE_ID, RULE_ID_WORDS).max(NARROWING_ID_MAX),
-  line: z.int().positive().optional().describe("of its table in the file"),
+  line: z.int().positive().optional().describe("line of its table in the file"),
 })).max(NARROWING_MAX);
 export type NarrowingRules = z.infer<typeof NarrowingRules>;
 

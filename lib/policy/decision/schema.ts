@@ -35,13 +35,13 @@ export const Answered = z.strictObject({
   status: z.enum(["allowed", "denied", "expired"]),
   ask_id: z.string().describe("the ask of this event, or an earlier one whose answer covers it"),
   at: z.iso.datetime(),
-  waited_ms: z.number().describe("from the ask to the answer"),
+  waited_ms: z.number().describe("time from the ask to the answer"),
   scope: z.enum(["once", "session", "minutes"]).optional(),
   minutes: z.number().optional(),
   of: AskReach.optional().describe(
     "the answer was for the whole host, the method at it, or the path and below",
   ),
-  path: z.string().optional().describe("of an answer for a folder of the path"),
+  path: z.string().optional().describe("folder of the path that an answer is for"),
   open: z.literal(true).optional().describe(
     "the guest was answered before the person: the ask waits for the next event like it",
   ),

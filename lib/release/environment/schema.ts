@@ -12,7 +12,7 @@ const strings = z.array(z.string());
 
 /** A signature that was found right when the image was pulled. */
 const Signature = z.strictObject({
-  repository: z.string().describe("that it is for, and that the image came from"),
+  repository: z.string().describe("repository that it is for, and that the image came from"),
   digest: Digest.describe("signed: of the manifest, or of the list of architectures"),
   key: z.string().regex(/^sha256:[0-9a-f]{64}$/).describe("fingerprint of the public key"),
 });
@@ -105,13 +105,13 @@ export const Environment = z.strictObject({
   key: z.string().regex(ENVIRONMENT_KEY).describe("hash of digest, architecture and format"),
   arch: z.enum(ARCHES),
   reference: z.string().describe("as it was first asked for"),
-  digest: Digest.describe("of the manifest for this architecture"),
+  digest: Digest.describe("digest of the manifest for this architecture"),
   created_at: z.iso.datetime(),
   config: EnvironmentConfig,
   rootfs: z.strictObject({ hash: Blake3, size: z.int().min(1) }),
   obom: z.strictObject({ hash: Blake3, size: z.int().min(1) }),
   provenance: z.strictObject({
-    index_digest: Digest.optional().describe("of the list of architectures that the reference named"),
+    index_digest: Digest.optional().describe("digest of the list of architectures that the reference named"),
     config_digest: Digest,
     layers: z.array(z.strictObject({ digest: Digest, size: z.int().min(0) })),
     builder: z.string(),
@@ -126,7 +126,7 @@ export const Environment = z.strictObject({
       bases: z.array(
         z.strictObject({ reference: z.string(), digest: Digest, signature: Signature.optional() }),
       ).describe("as the VM reports them"),
-    }).optional().describe("of an image that was built from a Dockerfile"),
+    }).optional().describe("build of an image from a Dockerfile"),
   }),
 });
 export type Environment = z.infer<typeof Environment>;

@@ -10,7 +10,7 @@ export const NO_SESSION = "00000000-0000-0000-0000-000000000000";
 
 /** A machine that is started before there is a VM for it. */
 export const SpareMachineOrder = z.strictObject({
-  id: z.uuid().describe("of the session to be"),
+  id: z.uuid().describe("id of the session to be"),
   accelerator: z.enum(["kvm", "tcg", "vz"]),
   template: z.string().describe("folder of the memory that it starts from"),
   cpus: z.int(),

@@ -27,7 +27,9 @@ export const ServiceStatus = z.strictObject({
   ),
   reason: z.string().optional().describe("what it waits for, or why it ended"),
   restarts: z.int().describe("since it was started"),
-  last_exit_code: z.int().optional().describe("of its program's last end; absent: none yet, or unknown"),
+  last_exit_code: z.int().optional().describe(
+    "exit code of its program's last end; absent: none yet, or unknown",
+  ),
   last_ended_at: z.iso.datetime().optional(),
 });
 export type ServiceStatus = z.infer<typeof ServiceStatus>;
@@ -35,7 +37,7 @@ export type ServiceStatus = z.infer<typeof ServiceStatus>;
 /** One job, as its VM's process sees it. */
 export const JobRecord = z.strictObject({
   id: JobId,
-  argv: z.array(z.string()).min(1).describe("with refs in place of secrets, as in the record"),
+  argv: z.array(z.string()).min(1).describe("arguments with refs in place of secrets, as in the record"),
   cwd: z.string().optional(),
   tty: z.boolean(),
   /** `Waiting`: policy has not decided yet */

@@ -64,10 +64,10 @@ class BootStage(TypedDict):
 class _CostReportModelsItemRequired(TypedDict):
     provider: str
     model: str
-    # that were answered
+    # answered calls
     calls: int
     input_tokens: int
-    # of the input, read from a cache
+    # input tokens read from a cache
     cached_input_tokens: int
     output_tokens: int
     # millionths of a US dollar, of the calls whose price is known
@@ -86,10 +86,10 @@ class CostReportModelsItem(_CostReportModelsItemRequired, total=False):
 class _CostReportDaysItemRequired(TypedDict):
     provider: str
     model: str
-    # that were answered
+    # answered calls
     calls: int
     input_tokens: int
-    # of the input, read from a cache
+    # input tokens read from a cache
     cached_input_tokens: int
     output_tokens: int
     # millionths of a US dollar, of the calls whose price is known
@@ -122,7 +122,7 @@ class CostReport(TypedDict):
     prices: str
     # the most expensive first
     models: list[CostReportModelsItem]
-    # by day and model, the oldest day first
+    # costs by day and model, the oldest day first
     days: list[CostReportDaysItem]
     # limits of a running VM, with the amount used of each
     budgets: list[CostReportBudgetsItem]
@@ -178,7 +178,7 @@ class _DecisionAnsweredRequired(TypedDict):
     # the ask of this event, or an earlier one whose answer covers it
     ask_id: str
     at: str
-    # from the ask to the answer
+    # time from the ask to the answer
     waited_ms: float
 
 
@@ -187,7 +187,7 @@ class DecisionAnswered(_DecisionAnsweredRequired, total=False):
     minutes: float
     # the answer was for the whole host, the method at it, or the path and below
     of: Literal["path", "method", "host"]
-    # of an answer for a folder of the path
+    # folder of the path that an answer is for
     path: str
     # the guest was answered before the person: the ask waits for the next event like it
     open: Literal[True]
@@ -303,7 +303,7 @@ class _FileEntryRequired(TypedDict):
 
 
 class FileEntry(_FileEntryRequired, total=False):
-    # of a symlink: where it leads, as the guest wrote it
+    # target of a symlink, as the guest wrote it
     target: str
 
 
@@ -374,14 +374,14 @@ class _JobServiceRequired(TypedDict):
 class JobService(_JobServiceRequired, total=False):
     # what it waits for, or why it ended
     reason: str
-    # of its program's last end; absent: none yet, or unknown
+    # exit code of its program's last end; absent: none yet, or unknown
     last_exit_code: int
     last_ended_at: str
 
 
 class _JobRequired(TypedDict):
     id: str
-    # with refs in place of secrets, as in the record
+    # arguments with refs in place of secrets, as in the record
     argv: list[str]
     tty: bool
     # Waiting: policy asks a person; Paused, Suspended: its VM is
@@ -433,7 +433,7 @@ class JobStart(_JobStartRequired, total=False):
     env: dict[str, str]
     # not allowed with tty
     timeout_secs: float
-    # on a terminal, which WS /terminal/{id}?job= attaches to
+    # the job runs on a terminal, which WS /terminal/{id}?job= attaches to
     tty: bool
 
 
@@ -485,7 +485,7 @@ class _ProfileInForceProjectItemRequired(TypedDict):
 class ProfileInForceProjectItem(_ProfileInForceProjectItemRequired, total=False):
     name: str
     reason: str
-    # of its table in the file
+    # line of its table in the file
     line: int
 
 
@@ -516,7 +516,7 @@ class RepositoryBring(_RepositoryBringRequired, total=False):
 
 
 class _RepositoryBroughtRequired(TypedDict):
-    # by which the routes of work know it
+    # name for the routes of work
     name: str
     dir: str
     # its folder in the VM
@@ -856,7 +856,7 @@ class _VmCreateProjectItemRequired(TypedDict):
 class VmCreateProjectItem(_VmCreateProjectItemRequired, total=False):
     name: str
     reason: str
-    # of its table in the file
+    # line of its table in the file
     line: int
 
 
@@ -923,7 +923,7 @@ class VmCreate(_VmCreateKeywords, total=False):
 
 
 class VmFork(TypedDict, total=False):
-    # of the new VM, or of several with -1, -2, … behind it
+    # name of the new VM; of several, with -1, -2, … behind it
     name: str
     # number of new VMs; default 1
     count: int
@@ -948,9 +948,9 @@ class VmListedFolderUntaken(TypedDict):
 
 
 class _VmListedFolderRequired(TypedDict):
-    # of this host
+    # folder of this host
     dir: str
-    # in the VM
+    # folder in the VM
     place: str
 
 
@@ -960,11 +960,11 @@ class VmListedFolder(_VmListedFolderRequired, total=False):
 
 
 class VmListedRepositoriesItem(TypedDict):
-    # by which sbx pull and the routes of work know it
+    # name for sbx pull and the routes of work
     name: str
-    # of this host
+    # folder of this host
     dir: str
-    # in the VM
+    # folder in the VM
     place: str
     # false: a folder without one
     is_repository: bool
@@ -972,7 +972,7 @@ class VmListedRepositoriesItem(TypedDict):
     is_read_only: bool
     # the VM has the folder itself
     is_live: bool
-    # that pulls have made or moved
+    # branches that pulls have made or moved
     branches: list[str]
 
 
@@ -1000,7 +1000,7 @@ class VmInfoImage(_VmInfoImageRequired, total=False):
     profile_id: str
     # OCI image that is its root file system; absent: the profile's own
     reference: str
-    # of that image's manifest
+    # digest of that image's manifest
     digest: str
     # TCP ports that the image names
     ports: list[int]
@@ -1067,7 +1067,7 @@ class _VmInfoRequired(VmListed):
     workspace: str
     # path of the VM's log folder on the host
     logs: str
-    # in ms since the boot began
+    # stages, in ms since the boot began
     boot_stages: list[BootStage]
 
 

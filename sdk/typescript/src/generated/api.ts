@@ -734,10 +734,10 @@ export interface components {
             models: {
                 provider: string;
                 model: string;
-                /** @description that were answered */
+                /** @description answered calls */
                 calls: number;
                 input_tokens: number;
-                /** @description of the input, read from a cache */
+                /** @description input tokens read from a cache */
                 cached_input_tokens: number;
                 output_tokens: number;
                 /** @description millionths of a US dollar, of the calls whose price is known */
@@ -752,14 +752,14 @@ export interface components {
                  */
                 price_basis?: "family" | "dearest" | "unchecked";
             }[];
-            /** @description by day and model, the oldest day first */
+            /** @description costs by day and model, the oldest day first */
             days: {
                 provider: string;
                 model: string;
-                /** @description that were answered */
+                /** @description answered calls */
                 calls: number;
                 input_tokens: number;
-                /** @description of the input, read from a cache */
+                /** @description input tokens read from a cache */
                 cached_input_tokens: number;
                 output_tokens: number;
                 /** @description millionths of a US dollar, of the calls whose price is known */
@@ -843,7 +843,7 @@ export interface components {
                 ask_id: string;
                 /** Format: date-time */
                 at: string;
-                /** @description from the ask to the answer */
+                /** @description time from the ask to the answer */
                 waited_ms: number;
                 /** @enum {string} */
                 scope?: "once" | "session" | "minutes";
@@ -853,7 +853,7 @@ export interface components {
                  * @enum {string}
                  */
                 of?: "path" | "method" | "host";
-                /** @description of an answer for a folder of the path */
+                /** @description folder of the path that an answer is for */
                 path?: string;
                 /**
                  * @description the guest was answered before the person: the ask waits for the next event like it
@@ -943,7 +943,7 @@ export interface components {
             /** @description permission bits, octal */
             mode: string;
             modified_unix_ms: number;
-            /** @description of a symlink: where it leads, as the guest wrote it */
+            /** @description target of a symlink, as the guest wrote it */
             target?: string;
         };
         FileList: {
@@ -989,7 +989,7 @@ export interface components {
         };
         Job: {
             id: string;
-            /** @description with refs in place of secrets, as in the record */
+            /** @description arguments with refs in place of secrets, as in the record */
             argv: string[];
             cwd?: string;
             tty: boolean;
@@ -1021,7 +1021,7 @@ export interface components {
                 reason?: string;
                 /** @description since it was started */
                 restarts: number;
-                /** @description of its program's last end; absent: none yet, or unknown */
+                /** @description exit code of its program's last end; absent: none yet, or unknown */
                 last_exit_code?: number;
                 /** Format: date-time */
                 last_ended_at?: string;
@@ -1054,7 +1054,7 @@ export interface components {
             };
             /** @description not allowed with tty */
             timeout_secs?: number;
-            /** @description on a terminal, which WS /terminal/{id}?job= attaches to */
+            /** @description the job runs on a terminal, which WS /terminal/{id}?job= attaches to */
             tty?: boolean;
         };
         Logs: {
@@ -1098,7 +1098,7 @@ export interface components {
                 match: string;
                 reason?: string;
                 id: string;
-                /** @description of its table in the file */
+                /** @description line of its table in the file */
                 line?: number;
             }[];
         };
@@ -1113,7 +1113,7 @@ export interface components {
             is_read_only?: boolean;
         };
         RepositoryBrought: {
-            /** @description by which the routes of work know it */
+            /** @description name for the routes of work */
             name: string;
             dir: string;
             /** @description its folder in the VM */
@@ -1426,7 +1426,7 @@ export interface components {
                 match: string;
                 reason?: string;
                 id: string;
-                /** @description of its table in the file */
+                /** @description line of its table in the file */
                 line?: number;
             }[];
             /** @description limits of its session, beside its profile's; a copy has its source's */
@@ -1460,7 +1460,7 @@ export interface components {
             }[];
         };
         VmFork: {
-            /** @description of the new VM, or of several with -1, -2, … behind it */
+            /** @description name of the new VM; of several, with -1, -2, … behind it */
             name?: string;
             /** @description number of new VMs; default 1 */
             count?: number;
@@ -1482,7 +1482,7 @@ export interface components {
                 version: string;
                 /** @description OCI image that is its root file system; absent: the profile's own */
                 reference?: string;
-                /** @description of that image's manifest */
+                /** @description digest of that image's manifest */
                 digest?: string;
                 /** @description TCP ports that the image names */
                 ports?: number[];
@@ -1555,7 +1555,7 @@ export interface components {
             workspace: string;
             /** @description path of the VM's log folder on the host */
             logs: string;
-            /** @description in ms since the boot began */
+            /** @description stages, in ms since the boot began */
             boot_stages: components["schemas"]["BootStage"][];
             profile_in_force?: components["schemas"]["ProfileInForce"];
             /** @description its profile, image and detection packs, where their publisher deprecated or revoked them, one sentence each */
@@ -1564,9 +1564,9 @@ export interface components {
         VmListed: components["schemas"]["Vm"] & {
             /** @description absent: none was brought in */
             folder?: {
-                /** @description of this host */
+                /** @description folder of this host */
                 dir: string;
-                /** @description in the VM */
+                /** @description folder in the VM */
                 place: string;
                 /** @description work that no pull took, as it was last compared; absent: not yet */
                 untaken?: {
@@ -1578,11 +1578,11 @@ export interface components {
             };
             /** @description repositories and folders that were brought in, in that order; absent: none */
             repositories?: {
-                /** @description by which sbx pull and the routes of work know it */
+                /** @description name for sbx pull and the routes of work */
                 name: string;
-                /** @description of this host */
+                /** @description folder of this host */
                 dir: string;
-                /** @description in the VM */
+                /** @description folder in the VM */
                 place: string;
                 /** @description false: a folder without one */
                 is_repository: boolean;
@@ -1590,7 +1590,7 @@ export interface components {
                 is_read_only: boolean;
                 /** @description the VM has the folder itself */
                 is_live: boolean;
-                /** @description that pulls have made or moved */
+                /** @description branches that pulls have made or moved */
                 branches: string[];
             }[];
             /**
