@@ -39,9 +39,7 @@ import type { DecidedEvent } from "../../../lib/event/mod.ts";
 import { addressOf } from "./address.ts";
 import { ask, send, submit } from "./client.ts";
 
-export type Explanation = SettingExplanation;
 export type Settings = typeof SettingsResponse["_output"];
-export type Evidence = EvidenceResult;
 /** A decision by which events are selected. */
 export type FinalDecision = NonNullable<typeof EventsQuery["_output"]["decision"]>;
 /** A rule that is not saved. */
@@ -69,9 +67,11 @@ export type {
   AskView,
   CredentialAdd,
   CredentialView,
+  EvidenceResult,
   FileEntry,
   McpChange,
   RuleList,
+  SettingExplanation,
   SnapshotInfo,
   SystemStatus,
   VmAction,
@@ -82,7 +82,7 @@ export type {
   WorkView,
 };
 
-/** A VM in a list; one that was made meanwhile has no work yet. */
+/** A VM in a list; one made since the list was loaded has no work yet. */
 export type VmListed = VmSummary & Partial<Answer<RouteAt<"GET", "/vms/list">>["vms"][number]>;
 export type Login = Answer<RouteAt<"GET", "/logins/list">>["logins"][number];
 export type LoginOffer = Answer<RouteAt<"GET", "/logins/list">>["offers"][number];
@@ -126,7 +126,10 @@ type VmVerb = Exclude<VmAction, "exec" | "shell" | "delete">;
 type Written = Record<string, unknown>;
 type Evaluated = BodyOf<"POST", "/profiles/{id}/enforcement/evaluate">;
 
+/** The calls of pages, by subject. The service leaves the fields of events open: their answers are cast. */
 export const api = {
+  // VMs
+
   vms: () => ask("GET", "/vms/list", {}),
   vm: (id: string) => ask("GET", "/vms/{id}/info", { id }),
   createVm: (request: CreateRequest) => submit("POST", "/vms/create", {}, request),
@@ -135,35 +138,24 @@ export const api = {
   exec: (id: string, request: ExecRequest) => submit("POST", "/vms/{id}/exec", { id }, request),
   deleteVm: (id: string, force: boolean) =>
     ask("DELETE", "/vms/{id}/delete", { id }, { force: force ? "true" : "false" }),
-  sessions: () => ask("GET", "/sessions/list", {}),
-  profiles: () => ask("GET", "/profiles/list", {}),
-  asks: () => ask("GET", "/asks", {}),
-  resolveAsk: (id: string, answer: AskResolve) => submit("POST", "/asks/{id}/resolve", { id }, answer),
-  ruleOfAsk: (id: string, reach: Conditions<"/asks/{id}/rule"> = {}) =>
-    ask("GET", "/asks/{id}/rule", { id }, reach),
-  events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
-    await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
-  overview: async (conditions: Conditions<"/sessions/overview">) =>
-    await ask("GET", "/sessions/overview", {}, conditions) as unknown as OverviewOf,
-  counts: (conditions: Conditions<"/sessions/events/counts">) =>
-    ask("GET", "/sessions/events/counts", {}, conditions),
-  eventsAcross: async (conditions: Conditions<"/sessions/events">) =>
-    await ask("GET", "/sessions/events", {}, conditions) as unknown as AcrossPage,
-  findingsAcross: (conditions: Conditions<"/sessions/findings">) =>
-    ask("GET", "/sessions/findings", {}, conditions),
-  asksInForce: () => ask("GET", "/asks/in-force", {}),
-  withdrawAnswer: (id: string) => ask("DELETE", "/asks/in-force/{id}", { id }),
-  pastAsks: (conditions: Conditions<"/asks/history">) => ask("GET", "/asks/history", {}, conditions),
-  why: async (id: string, event_id: string) =>
-    await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,
-  settings: () => ask("GET", "/settings/info", {}),
-  explainSetting: (id: string) => ask("GET", "/settings/explain/{id}", { id }),
-  editSettings: (changes: BodyOf<"PATCH", "/settings/edit">) =>
-    submit("PATCH", "/settings/edit", {}, changes),
+  logs: (id: string) => ask("GET", "/vms/{id}/logs", { id }),
+
+  // Programs, ports and files of a VM
+
   jobs: (id: string) => ask("GET", "/vms/{id}/jobs", { id }),
   startJob: (id: string, job: BodyOf<"POST", "/vms/{id}/jobs">) =>
     submit("POST", "/vms/{id}/jobs", { id }, job),
   stopJob: (id: string, job: string) => ask("POST", "/vms/{id}/jobs/{job}/stop", { id, job }),
+  ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
+  openPort: (id: string, request: PortRequest) => submit("POST", "/vms/{id}/ports", { id }, request),
+  closePort: (id: string, port: number) =>
+    ask("DELETE", "/vms/{id}/ports/{port}", { id, port: String(port) }),
+  files: (id: string, path: string) => ask("GET", "/vms/{id}/files/list", { id }, { path, depth: "1" }),
+  file: (id: string, path: string) =>
+    send("GET", addressOf("GET", "/vms/{id}/files/content", { id }, { path })),
+
+  // Snapshots and work of a VM
+
   snapshots: (id: string) => ask("GET", "/vms/{id}/snapshots/list", { id }),
   createSnapshot: (id: string, label?: string) =>
     submit("POST", "/vms/{id}/snapshots/create", { id }, { label }),
@@ -173,45 +165,49 @@ export const api = {
   undo: (id: string) => submit("POST", "/vms/{id}/snapshots/undo", { id }, {}),
   work: (id: string) => ask("GET", "/vms/{id}/work", { id }),
   takeWork: (id: string, request: WorkTake) => submit("POST", "/vms/{id}/work/take", { id }, request),
+
+  // Asks
+
+  asks: () => ask("GET", "/asks", {}),
+  resolveAsk: (id: string, answer: AskResolve) => submit("POST", "/asks/{id}/resolve", { id }, answer),
+  ruleOfAsk: (id: string, reach: Conditions<"/asks/{id}/rule"> = {}) =>
+    ask("GET", "/asks/{id}/rule", { id }, reach),
+  asksInForce: () => ask("GET", "/asks/in-force", {}),
+  withdrawAnswer: (id: string) => ask("DELETE", "/asks/in-force/{id}", { id }),
+  pastAsks: (conditions: Conditions<"/asks/history">) => ask("GET", "/asks/history", {}, conditions),
+
+  // Records
+
+  sessions: () => ask("GET", "/sessions/list", {}),
+  events: async (id: string, conditions: Conditions<"/sessions/{id}/events">) =>
+    await ask("GET", "/sessions/{id}/events", { id }, conditions) as unknown as EventPage,
+  eventsAcross: async (conditions: Conditions<"/sessions/events">) =>
+    await ask("GET", "/sessions/events", {}, conditions) as unknown as AcrossPage,
+  counts: (conditions: Conditions<"/sessions/events/counts">) =>
+    ask("GET", "/sessions/events/counts", {}, conditions),
+  overview: async (conditions: Conditions<"/sessions/overview">) =>
+    await ask("GET", "/sessions/overview", {}, conditions) as unknown as OverviewOf,
+  why: async (id: string, event_id: string) =>
+    await ask("GET", "/sessions/{id}/events/{event_id}/why", { id, event_id }) as unknown as Explained,
+  contexts: (id: string, conditions: Conditions<"/sessions/{id}/policy-contexts">) =>
+    ask("GET", "/sessions/{id}/policy-contexts", { id }, conditions),
   costs: (id: string) => ask("GET", "/sessions/{id}/costs", { id }),
   costsAcross: (conditions: Conditions<"/sessions/costs">) => ask("GET", "/sessions/costs", {}, conditions),
   certificate: (id: string) => ask("GET", "/sessions/{id}/certificate", { id }),
   verify: (id: string) => ask("GET", "/sessions/{id}/verify", { id }),
-  ports: (id: string) => ask("GET", "/vms/{id}/ports", { id }),
-  openPort: (id: string, request: PortRequest) => submit("POST", "/vms/{id}/ports", { id }, request),
-  closePort: (id: string, port: number) =>
-    ask("DELETE", "/vms/{id}/ports/{port}", { id, port: String(port) }),
-  logs: (id: string) => ask("GET", "/vms/{id}/logs", { id }),
-  files: (id: string, path: string) => ask("GET", "/vms/{id}/files/list", { id }, { path, depth: "1" }),
-  file: (id: string, path: string) =>
-    send("GET", addressOf("GET", "/vms/{id}/files/content", { id }, { path })),
+
+  // Findings and detections
+
   findings: (id: string, cursor?: string) =>
     ask("GET", "/sessions/{id}/findings", { id }, { limit: "200", order: "newest", cursor }),
+  findingsAcross: (conditions: Conditions<"/sessions/findings">) =>
+    ask("GET", "/sessions/findings", {}, conditions),
   changeFindings: (id: string, findings: string[], state: FindingStateChange) =>
     submit("POST", "/sessions/{id}/findings/state", { id }, { findings, state }),
   exceptFinding: (id: string, exception: BodyOf<"POST", "/sessions/{id}/findings/except">) =>
     submit("POST", "/sessions/{id}/findings/except", { id }, exception),
   findingExceptions: () => ask("GET", "/findings/exceptions", {}),
   removeException: (id: string) => ask("DELETE", "/findings/exceptions/{id}", { id }),
-  rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
-  ruleHits: (id: string, since: number) =>
-    ask("GET", "/profiles/{id}/enforcement/hits", { id }, { since: String(since) }),
-  createRule: (id: string, draft: RuleDraft) =>
-    submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
-  changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
-  undoChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
-  rule: (id: string, rule_id: string) =>
-    ask("GET", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
-  /** @param digest of the rule that was read; another one is not replaced */
-  putRule: (id: string, rule_id: string, table: RuleTable, digest: string | undefined) =>
-    submit("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table, { digest }),
-  deleteRule: (id: string, rule_id: string, digest: string | undefined) =>
-    ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, { digest }),
-  reloadRules: (id: string) => ask("POST", "/vms/{id}/policy/reload", { id }),
-  tryRule: (id: string, request: TryRequest) =>
-    submit("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),
-  evaluate: (id: string, event: Evaluated["event"], draft?: RuleDraft) =>
-    submit("POST", "/profiles/{id}/enforcement/evaluate", { id }, { event, draft }),
   detections: () => ask("GET", "/detection", {}),
   detectionStats: () => ask("GET", "/detection/stats", {}),
   addDetection: (overlay: Written) =>
@@ -220,8 +216,6 @@ export const api = {
     submit("POST", "/detection/rules/{id}/switch", { id }, change),
   removeDetection: (id: string) => ask("DELETE", "/detection/{id}", { id }),
   validatePack: (pack: Written) => submit("POST", "/detection/validate", {}, pack),
-  contexts: (id: string, conditions: Conditions<"/sessions/{id}/policy-contexts">) =>
-    ask("GET", "/sessions/{id}/policy-contexts", { id }, conditions),
   backtest: (request: Written) =>
     submit("POST", "/detection/backtest", {}, request as BodyOf<"POST", "/detection/backtest">),
   hunt: (id: string, detections: Written) =>
@@ -231,6 +225,32 @@ export const api = {
       { id },
       detections as BodyOf<"POST", "/sessions/{id}/detection/hunt">,
     ),
+
+  // Profiles and rules
+
+  profiles: () => ask("GET", "/profiles/list", {}),
+  rules: (id: string) => ask("GET", "/profiles/{id}/enforcement/rules/list", { id }),
+  rule: (id: string, rule_id: string) =>
+    ask("GET", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }),
+  ruleHits: (id: string, since: number) =>
+    ask("GET", "/profiles/{id}/enforcement/hits", { id }, { since: String(since) }),
+  createRule: (id: string, draft: RuleDraft) =>
+    submit("POST", "/profiles/{id}/enforcement/rules/create", { id }, draft),
+  /** @param digest of the rule that was read; another one is not replaced */
+  putRule: (id: string, rule_id: string, table: RuleTable, digest: string | undefined) =>
+    submit("PUT", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, table, { digest }),
+  deleteRule: (id: string, rule_id: string, digest: string | undefined) =>
+    ask("DELETE", "/profiles/{id}/enforcement/rules/{rule_id}", { id, rule_id }, { digest }),
+  tryRule: (id: string, request: TryRequest) =>
+    submit("POST", "/profiles/{id}/enforcement/rules/try", { id }, request),
+  evaluate: (id: string, event: Evaluated["event"], draft?: RuleDraft) =>
+    submit("POST", "/profiles/{id}/enforcement/evaluate", { id }, { event, draft }),
+  reloadRules: (id: string) => ask("POST", "/vms/{id}/policy/reload", { id }),
+  changes: (profile?: string) => ask("GET", "/enforcement/changes", {}, { profile, limit: "50" }),
+  undoChange: (change_id: string) => ask("POST", "/enforcement/changes/{change_id}/undo", { change_id }),
+
+  // MCP servers of a profile
+
   mcpServers: (id: string) => ask("GET", "/profiles/{id}/mcp/servers/list", { id }),
   mcpTools: (id: string, sid: string) =>
     ask("GET", "/profiles/{id}/mcp/servers/{sid}/tools/list", { id, sid }),
@@ -245,8 +265,13 @@ export const api = {
     submit("POST", "/profiles/{id}/mcp/servers/{sid}/tools/{tid}/approve", { id, sid, tid: toolName(name) }, {
       after_hash,
     }),
+
+  // Credentials and logins
+
   credentials: () => ask("GET", "/credentials/list", {}),
   credentialProviders: () => ask("GET", "/credentials/providers", {}),
+  credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
+    ask("GET", "/credentials/audit", {}, conditions),
   addCredential: (credential: CredentialAdd) => submit("POST", "/credentials/add", {}, credential),
   revokeCredential: (ref: string) => ask("DELETE", "/credentials/{ref}", { ref }),
   logins: () => ask("GET", "/logins/list", {}),
@@ -259,6 +284,9 @@ export const api = {
   keepLogin: (id: string, kept: BodyOf<"POST", "/logins/{id}/keep">) =>
     submit("POST", "/logins/{id}/keep", { id }, kept),
   logout: (id: string, label: string | undefined) => ask("DELETE", "/logins/{id}", { id }, { label }),
+
+  // Images, environments and tasks
+
   images: () => ask("GET", "/images/list", {}),
   obom: async (id: string) => await send("GET", addressOf("GET", "/profiles/{id}/obom", { id })),
   buildImage: (profile: string) => ask("POST", "/images/{profile}/build", { profile }),
@@ -269,12 +297,20 @@ export const api = {
   collectEnvironments: () => ask("POST", "/environments/gc", {}),
   tasks: () => ask("GET", "/tasks", {}),
   cancelTask: (id: string) => ask("DELETE", "/tasks/{id}", { id }),
+
+  // Agents
+
   agents: () => ask("GET", "/agents/list", {}),
   startAgent: (id: string, request: BodyOf<"POST", "/agents/{id}/start">) =>
     submit("POST", "/agents/{id}/start", { id }, request),
   folders: (path: string) => ask("GET", "/folders", {}, { path }),
-  credentialAudit: (conditions: Conditions<"/credentials/audit">) =>
-    ask("GET", "/credentials/audit", {}, conditions),
+
+  // This installation
+
+  settings: () => ask("GET", "/settings/info", {}),
+  explainSetting: (id: string) => ask("GET", "/settings/explain/{id}", { id }),
+  editSettings: (changes: BodyOf<"PATCH", "/settings/edit">) =>
+    submit("PATCH", "/settings/edit", {}, changes),
   status: () => ask("GET", "/system/status", {}),
   doctor: () => ask("GET", "/system/doctor", {}),
   mend: () => ask("POST", "/system/doctor/fix", {}),

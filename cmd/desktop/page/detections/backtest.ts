@@ -1,6 +1,6 @@
 /** Hunts in one session or in all, and tests of every event of a session, part by part. */
 import { ApiError } from "../../api/client.ts";
-import { api, type Evidence } from "../../api/routes.ts";
+import { api, type EvidenceResult } from "../../api/routes.ts";
 import type { Draft } from "./draft.ts";
 
 /** Most events and `characters` of events in one request; the service takes 10 MiB. */
@@ -16,7 +16,7 @@ export interface Progress {
   done: number;
   /** matching pairs of event and rule */
   matches: number;
-  evidence: Evidence;
+  evidence: EvidenceResult;
   /** sessions whose record could not be read */
   failed: number;
 }
@@ -106,7 +106,11 @@ async function* partsOf(session: string): AsyncGenerator<Fixture[]> {
 }
 
 /** Adds what one part found; evidence of one signature and rule is shown once a session. */
-function sumOf({ done, matches, evidence, failed }: Progress, count: number, found: Evidence): Progress {
+function sumOf(
+  { done, matches, evidence, failed }: Progress,
+  count: number,
+  found: EvidenceResult,
+): Progress {
   const known = new Set(evidence.rows.map(keyOf));
   const fresh = found.rows.filter((row) => !known.has(keyOf(row)));
   const rows = [...evidence.rows, ...fresh];
@@ -123,5 +127,5 @@ function sumOf({ done, matches, evidence, failed }: Progress, count: number, fou
   };
 }
 
-const keyOf = ({ rule_id, evidence_signature, event_ref }: Evidence["rows"][number]) =>
+const keyOf = ({ rule_id, evidence_signature, event_ref }: EvidenceResult["rows"][number]) =>
   `${event_ref.session_id} ${rule_id} ${evidence_signature}`;

@@ -1,6 +1,6 @@
 import { type Signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type Evidence } from "../../api/routes.ts";
+import { api, type EvidenceResult } from "../../api/routes.ts";
 import { hrefOf } from "../../app/route.ts";
 import { Table } from "../../part/common.tsx";
 import { When } from "../../part/time.tsx";
@@ -108,7 +108,7 @@ type Show = (state: Progress, line: string) => void;
 /** Runs one action on the draft at a time; its errors are shown beside it. */
 function useRun(source: Signal<string>) {
   const said = useSignal<string[]>([]);
-  const evidence = useSignal<Evidence | undefined>(undefined);
+  const evidence = useSignal<EvidenceResult | undefined>(undefined);
   const running = useSignal<AbortController | undefined>(undefined);
   const words = text.detections.draft;
   useEffect(() => () => running.peek()?.abort(), []);
@@ -135,7 +135,7 @@ function useRun(source: Signal<string>) {
 
 /** Evidence of a hunt: the event, the rule, and the values that matched. */
 function EvidenceTable(
-  { evidence: { rows, truncated }, sessions }: { evidence: Evidence; sessions: Session[] },
+  { evidence: { rows, truncated }, sessions }: { evidence: EvidenceResult; sessions: Session[] },
 ) {
   const words = text.detections.draft;
   return (

@@ -14,7 +14,7 @@ import {
   sendNow,
   staged,
 } from "./tree.ts";
-import { api, type Explanation, type Settings } from "../../api/routes.ts";
+import { api, type SettingExplanation, type Settings } from "../../api/routes.ts";
 import type { ComponentType } from "preact";
 import {
   Chips,
@@ -250,7 +250,7 @@ const sentenceOf = (problem: string) => problem[0].toUpperCase() + problem.slice
 
 /** Who locks a setting, and where that is written. */
 function Lock({ id }: { id: string }) {
-  const found = useSignal<Pick<Explanation, "lock" | "lock_reason">>({});
+  const found = useSignal<Pick<SettingExplanation, "lock" | "lock_reason">>({});
   const words = text.settings;
   useEffect(() => {
     // Without its place the lock is a lock all the same.
@@ -303,7 +303,7 @@ function Widget({ leaf }: { leaf: Leaf }) {
 
 /** Why a setting has its value: each layer with its file and line, the winner, and what switches it. */
 function Layers({ id }: { id: string }) {
-  const answer = useSignal<Explanation | undefined>(undefined);
+  const answer = useSignal<SettingExplanation | undefined>(undefined);
   const error = useSignal<string | undefined>(undefined);
   // An answer from before another change would explain an outdated value.
   useEffect(() => {

@@ -1,4 +1,5 @@
 import { type Signal, useSignal } from "@preact/signals";
+import type { ComponentChildren } from "preact";
 import { hrefOf, useAddressed } from "../../app/route.ts";
 import { api, type HostCheck, type SystemStatus } from "../../api/routes.ts";
 import { commandsOf } from "../../part/advice.ts";
@@ -10,14 +11,14 @@ import { act, useLoaded } from "../../store/store.ts";
 import { text } from "../../text/en.ts";
 import { FirstSteps } from "../first_steps/list.tsx";
 
-/** Problems of the service, the checks of this machine, and the report for the people who mend sbx. */
+/** Problems of the service, the checks of this machine, and the report for the developers of sbx. */
 export function StatusPage() {
   const status = useLoaded(api.status);
   const machine = useLoaded(api.doctor);
   const show = useAddressed("show");
   const at = useSignal(Date.now());
   const isChecking = useSignal(false);
-  const isOver = useSignal(true);
+  const areStepsOver = useSignal(true);
   const words = text.status;
   const again = async () => {
     isChecking.value = true;
@@ -54,8 +55,8 @@ export function StatusPage() {
         <div>
           <Issues issues={issues} />
           <Machine checks={checks} show={show} onMend={mend} />
-          <div hidden={isOver.value}>
-            <FirstSteps isOver={(over) => isOver.value = over} />
+          <div hidden={areStepsOver.value}>
+            <FirstSteps isOver={(over) => areStepsOver.value = over} />
           </div>
         </div>
         {status.value.value && <Facts status={status.value.value} />}
@@ -81,7 +82,7 @@ function Summary({ problems: count, at }: { problems: number | undefined; at: nu
   );
 }
 
-/** Downloads the report, which is redacted; the CLI makes it too where the page is away. */
+/** Downloads the redacted report. The CLI makes it too, for when no page opens. */
 function DebugReport() {
   const isMaking = useSignal(false);
   const words = text.status;
@@ -126,9 +127,9 @@ const OF_IMAGES = ["assets", "profiles"];
 const STATE_ICONS: Record<HostCheck["state"], IconName> = { ok: "allow", skipped: "info", failed: "close" };
 /** Failed checks first. */
 const ORDER: HostCheck["state"][] = ["failed", "skipped", "ok"];
-/** The choice of the address that leaves out checks without a remark. */
+/** Value of `show` in the address that leaves out checks without a remark. */
 const ATTENTION = "attention";
-/** Rows in place of checks that are still made. */
+/** Placeholder rows while the checks run. */
 const WAITING = 6;
 
 function Machine(
@@ -185,7 +186,7 @@ function Check({ check, onMend }: { check: HostCheck; onMend: () => void }) {
 /** The parts of this installation. */
 function Facts({ status }: { status: SystemStatus }) {
   const { version, uptime_secs, host, hypervisor, vms, assets, corp, update, templates, sinks } = status;
-  // A service of before has no such list.
+  // A service of an earlier version has no such list.
   const old = status.old_programs ?? [];
   const words = text.status;
   const ready = assets.filter((each) => each.ready).length;
@@ -193,42 +194,30 @@ function Facts({ status }: { status: SystemStatus }) {
     <aside aria-labelledby="facts">
       <h2 id="facts">{words.facts}</h2>
       <dl>
-        <dt>{words.version}</dt>
-        <dd>
+        <Fact name={words.version}>
           {version}
           {update.last_check?.sbx && <span class="pill ask">{words.newer(update.last_check.sbx)}</span>}
-        </dd>
-        <dt>{words.since}</dt>
-        <dd>
+        </Fact>
+        <Fact name={words.since}>
           <When at={Date.now() - uptime_secs * 1000} />
-        </dd>
-        <dt>{words.host}</dt>
-        <dd>{words.hostOf(host.os, host.arch, host.cpus)}</dd>
-        <dt>{words.hypervisor}</dt>
-        <dd title={hypervisor.reason}>
+        </Fact>
+        <Fact name={words.host}>{words.hostOf(host.os, host.arch, host.cpus)}</Fact>
+        <Fact name={words.hypervisor} title={hypervisor.reason}>
           {hypervisor.name}, {words.accelerators[hypervisor.accelerator] ?? hypervisor.accelerator}
-        </dd>
-        <dt>{words.vms}</dt>
-        <dd>
+        </Fact>
+        <Fact name={words.vms}>
           <a href={hrefOf("sessions")}>{words.running(vms.running, vms.total)}</a>
-        </dd>
-        <dt>{words.assets}</dt>
-        <dd>{words.readyOf(ready, assets.length)}</dd>
-        <dt>{words.templates}</dt>
-        <dd>{templates.enabled ? words.templatesOf(templates.count) : words.off}</dd>
-        <dt>{words.corp}</dt>
-        <dd>{corp}</dd>
-        {sinks.length > 0 && (
-          <>
-            <dt>{words.sinks}</dt>
-            <dd>{sinks.length}</dd>
-          </>
-        )}
+        </Fact>
+        <Fact name={words.assets}>{words.readyOf(ready, assets.length)}</Fact>
+        <Fact name={words.templates}>
+          {templates.enabled ? words.templatesOf(templates.count) : words.off}
+        </Fact>
+        <Fact name={words.corp}>{corp}</Fact>
+        {sinks.length > 0 && <Fact name={words.sinks}>{sinks.length}</Fact>}
         {old.length > 0 && (
-          <>
-            <dt>{words.oldPrograms}</dt>
-            <dd>{old.map(({ program, vm }) => words.oldProgram(program, vm)).join(", ")}</dd>
-          </>
+          <Fact name={words.oldPrograms}>
+            {old.map(({ program, vm }) => words.oldProgram(program, vm)).join(", ")}
+          </Fact>
         )}
       </dl>
       {old.length > 0 && (
@@ -246,5 +235,14 @@ function Facts({ status }: { status: SystemStatus }) {
       <p class="hint">{words.help}</p>
       <CommandLine command={words.bundleCommand} />
     </aside>
+  );
+}
+
+function Fact({ name, title, children }: { name: string; title?: string; children: ComponentChildren }) {
+  return (
+    <>
+      <dt>{name}</dt>
+      <dd title={title}>{children}</dd>
+    </>
   );
 }
