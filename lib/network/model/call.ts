@@ -18,7 +18,7 @@ import { type Values, valuesOf } from "./eventstream.ts";
 import { findAmbiguity, type Json, objectOf } from "./json.ts";
 import { BODY_TEXT_MAX, JSON_DEPTH_MAX, NAME_MAX } from "./limit.ts";
 import { namesOf } from "./name.ts";
-import { type Operation, other } from "./operation.ts";
+import { type Operation, otherApi } from "./operation.ts";
 import type { Prices, Usage } from "./price.ts";
 import { isObject } from "../../base/object/mod.ts";
 
@@ -76,7 +76,7 @@ export class CallReader implements ModelCall {
     const body = readRequestBody(bytes, head, missing);
     const api = this.#api = this.#apiOf(body.json);
     if (!api) return undefined;
-    const naming = api === other ? operation!.naming : "top";
+    const naming = api === otherApi ? operation!.naming : "top";
     const { names, fault } = namesOf({ ...head, provider }, body.json, naming === "anywhere");
     const isGuess = naming === "perhaps" && names.size === 0 && fault === undefined;
     this.#scrub = scrub;
@@ -86,7 +86,7 @@ export class CallReader implements ModelCall {
     this.#request = {
       provider: provider ?? (api.family.startsWith("ollama.") ? "ollama" : UNKNOWN_PROVIDER),
       api_family: api.family,
-      operation: api === other ? operation!.name : method,
+      operation: api === otherApi ? operation!.name : method,
       ...facts,
       model: this.#scrubName(name),
       body: this.#describe(bytes.length, body, missing !== undefined),
@@ -185,7 +185,7 @@ export class CallReader implements ModelCall {
     this.#values = undefined;
     this.#failed = false;
     this.#text = 0;
-    if (this.#api === other && !/json|event-stream/i.test(type ?? "")) return;
+    if (this.#api === otherApi && !/json|event-stream/i.test(type ?? "")) return;
     this.#api?.readHead?.(headers, this.#responseFacts);
     this.#values = valuesOf(
       type,
@@ -246,7 +246,7 @@ export class CallReader implements ModelCall {
     if (match) return provider !== undefined || isPlausible(apis[0], body) ? apis[0] : undefined;
     const isListed = operation !== undefined && operation.naming !== "perhaps";
     const shaped = isListed ? undefined : apis.find((api) => api.looksLike(body));
-    return shaped ?? (operation ? other : undefined);
+    return shaped ?? (operation ? otherApi : undefined);
   }
 
   /** A name of the longest length may be cut in the middle of a secret. */

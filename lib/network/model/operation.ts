@@ -14,7 +14,7 @@ export type Naming =
   | "top"
   /** anywhere in its body: batches, sessions */
   | "anywhere"
-  /** nowhere: it uses none */
+  /** nowhere: the operation uses no model */
   | "none"
   /** at the top of its body, if it is a model operation at all */
   | "perhaps";
@@ -24,7 +24,7 @@ export interface Operation {
   naming: Naming;
 }
 
-/** Patterns of paths in lower case: some providers ignore case. */
+/** Patterns of paths in lower case, since some providers ignore case. The first that matches decides. */
 const OPERATIONS: [path: RegExp, name: string, naming: Naming][] = [
   [/\/messages\/count_tokens$|\/models\/count-tokens:rawpredict$/, "messages.count_tokens", "top"],
   [/\/messages\/batches$/, "messages.batches", "anywhere"],
@@ -69,7 +69,7 @@ export function operationOf(path: string): Operation {
  * Operations of known providers without a reader of their own: embeddings, images,
  * audio, batches, and unknown ones.
  */
-export const other: Api = {
+export const otherApi: Api = {
   family: "other",
   operation: "other",
   path: /$^/,
