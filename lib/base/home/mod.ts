@@ -41,7 +41,7 @@ export interface Home {
 }
 
 /**
- * Where a Debian package has its program, and the assets that it installs for all users
+ * Paths of a Debian package: its program, and the assets that it installs for all users
  * (docs/guides/packages.md).
  */
 const PACKAGED_PROGRAM = "/usr/bin/sbx", SHARED_ASSETS = "/var/lib/sbx/assets";
@@ -51,11 +51,12 @@ export function isPackaged(): boolean {
   return Deno.build.standalone && Deno.execPath().replace(/ \(deleted\)$/, "") === PACKAGED_PROGRAM;
 }
 
-/** Permissions of group and others to write. */
+/** Mode bits by which the group and others may write. */
 const WRITABLE_BY_OTHERS = 0o022;
 
 /**
- * The home of this process, checked; or the one that another process's environment names.
+ * The home of this process, checked. With `env`, the home that it names, unchecked: of another process, or
+ * for a report that must also work in a home of another user.
  *
  * @throws {SbxError} `home.foreign`: another user owns the home or its run folder, or may write to it, and so
  * could put a socket, rules or a program of theirs there
@@ -70,14 +71,14 @@ export function home(env?: { get(name: string): string | undefined }): Home {
 /**
  * Makes the run folder, for this user alone.
  *
- * @throws {SbxError} `home.foreign`: another user was first, since {@linkcode home} looked
+ * @throws {SbxError} `home.foreign`: another user made it after the check of {@linkcode home}
  */
 export async function makeRunDir({ runDir }: Pick<Home, "runDir">): Promise<void> {
   await makeOwnFolder(runDir);
 }
 
 /**
- * Makes a folder, unless it is there, and looks whose it is then: another user may be faster.
+ * Makes a folder, unless it exists, and then checks its owner: another user may be faster.
  * @throws {SbxError} `home.foreign`
  */
 export async function makeOwnFolder(path: string): Promise<void> {
@@ -85,7 +86,7 @@ export async function makeOwnFolder(path: string): Promise<void> {
   requireOwn(path);
 }
 
-/** A folder that is not there is made later, for this user alone. */
+/** Refuses a folder of another user. A missing one passes: it is made later, for this user alone. */
 function requireOwn(path: string): void {
   let info: Deno.FileInfo;
   try {

@@ -3,7 +3,7 @@ import { findAssigned, isPlaceholder } from "./assignment.ts";
 import { looksRandom } from "./entropy.ts";
 import { strengthOf } from "./name.ts";
 import { findMnemonics } from "./mnemonic.ts";
-import { findAll, findDigits, findHosts, findPlaces, findPrivateKeys } from "./shape.ts";
+import { findAll, findDigits, findHosts, findPrivateKeys, findUsersAndEmails } from "./shape.ts";
 import { readingsOf, REDACTED, replaceSpans, type Span } from "./span.ts";
 
 /** Finds the secrets that this machine knows, in all their encodings: the finder of the credential broker. */
@@ -94,7 +94,7 @@ export class Redactor {
       ...findInCommands(text),
       ...findDigits(text),
       ...findMnemonics(text),
-      ...findPlaces(text),
+      ...findUsersAndEmails(text),
       ...findRandom(text),
       ...(this.#user ? findAll(this.#user, text, "[user]") : []),
       ...(this.#hosts ? [...findHosts(text), ...findAll(this.#hosts, text, "[host]")] : []),

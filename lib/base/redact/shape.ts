@@ -12,19 +12,19 @@ const USERINFO =
 /** User and password before a host without a scheme, as in `psql shop:pw@db/x`; both, and the host. */
 const BARE_USERINFO =
   /(?<![\w.+%:/@-])(([A-Za-z_][\w.+%-]{0,63}):[^\s"'`<>,;\\/()[\]{}]{1,128})@([A-Za-z_][\w-]{0,62}(?:\.[\w-]{1,63}){0,8}|\d{1,3}(?:\.\d{1,3}){3}|\[[\da-fA-F:.]{2,45}\])(?![\w@-])/g;
-/** Words before the colon of an address of a person, and of a package with its version. */
+/** Words before a colon that are no users: `mailto:ann@example.com`, `npm:react@19`. */
 const NO_USER = /^(?:mailto|sips?|xmpp|acct|e-?mail|to|cc|bcc|from|npm|jsr|node|pkg|pypi|docker)$/i;
-/** Kinds of digests, which follow the name and tag of an image. */
+/** Kinds of digests behind an image's name and tag, as in `app:1@sha256:…`: no hosts. */
 const NO_HOST = /^(?:sha\d{1,3}|blake[23]\w{0,4}|md5)$/i;
 const EMAIL = /(?<![\w.+%-])[\w.+%-]{1,64}(?:@|%40)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-])/g;
-/** Every user of a URL and every e-mail address has one. */
+/** In every URL with a user and every e-mail address. */
 const AT = /@|%40/;
 const URL_HOST = /(?<=:(?:\\?\/){2}(?:\[redacted\]@)?)(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z0-9-]{1,63}/g;
 const IPV4 = /(?<![\w.])(?!127\.|0\.0\.0\.0)(?:\d{1,3}\.){3}\d{1,3}(?![\w.])/g;
 
 /** User names of home folders, passwords of URLs, e-mail addresses. */
-export function findPlaces(text: string): Span[] {
-  return AT.test(text) ? [...findUserinfo(text), ...findUsers(text)] : findUsers(text);
+export function findUsersAndEmails(text: string): Span[] {
+  return AT.test(text) ? [...findUserinfo(text), ...findHomeUsers(text)] : findHomeUsers(text);
 }
 
 function findUserinfo(text: string): Span[] {
@@ -37,7 +37,7 @@ function findUserinfo(text: string): Span[] {
   return [
     ...users.filter(({ start, end }) => text.slice(start, end) !== REDACTED),
     ...bare,
-    // An address there is a user and a host.
+    // At the end of a URL's user, text that looks like an address is the user and the host.
     ...findAll(EMAIL, text, "[email]").filter(({ start, end }) =>
       !inUrls.has(start + text.slice(start, end).search(/@|%40/))
     ),
@@ -50,8 +50,8 @@ function findBareUserinfo(text: string): Span[] {
   );
 }
 
-/** User names behind folders of homes. */
-function findUsers(text: string): Span[] {
+/** User names in paths of home folders. */
+function findHomeUsers(text: string): Span[] {
   return Array.from(text.matchAll(HOME), ({ index, 0: whole, 1: name }) => ({
     start: index + whole.length - name.length,
     end: index + whole.length,
@@ -73,18 +73,18 @@ export function findAll(pattern: RegExp, text: string, mark: string): Span[] {
   }));
 }
 
-// Secrets of digits: one-time codes beside words that say so, and numbers of payment cards.
+// Secrets of digits: one-time codes beside words that name them, and numbers of payment cards.
 
 const DIGITS = "\\d{3}[ -]\\d{3}|\\d{4,8}";
 const END = "(?![\\w-]|[.:]\\d)";
 const SPACE = "[ \\t]{0,3}";
 const KINDS =
   "one[-_ ]?time|verification|authenticat(?:ion|or)|security|confirmation|log-?in|sign-?in|access|sms|2fa|mfa|t?otp|two-factor";
-/** Words before "code" that make it one of an exit, an error or a place. */
+/** Words before "code" that make it no secret: exit codes, error codes, postal codes. */
 const OTHER_CODES =
   "exit|error|status|return|zip|postal|country|area|product|source|response|result|event|reason";
-/** One expression, since each one is a walk through the text. */
-const SECRETS = new RegExp(
+/** One expression, since each takes a pass over the text. */
+const CODES = new RegExp(
   [
     // `OTP 123456`, `verification code: 123 456`, `otp=123456`
     `(?<![A-Za-z0-9])(?:(?:${KINDS})[-_ ]?(?:code|password|passcode|pin)|t?otp|passcode)["']?(?:\\s{1,2}(?:is|was|ist|est|es))?${SPACE}[:=#]?${SPACE}["'(]?(?<named>${DIGITS})${END}`,
@@ -104,8 +104,8 @@ const SECRETS = new RegExp(
 const CARD =
   /(?<![\w.+-]|[0-9A-F]{4}\s)(?:[2-6]\d{3}([ -])\d{4}\1\d{4}\1\d{1,4}(?:\1\d{3})?|3\d{3}([ -])\d{6}\2\d{4,5}|[2-6]\d{13,18})(?![\w-]|\.\d|\s[0-9A-F]{4})/g;
 /**
- * Issuers: the first digits of their numbers, and how many digits these have. A row of 19 digits that begins
- * with 4 is more often an id than a card.
+ * Issuers: first digits and lengths of their numbers. A row of 19 digits that begins with 4 is more often an
+ * id than a card.
  */
 const ISSUERS: readonly { first: RegExp; lengths: readonly number[] }[] = [
   { first: /^4/, lengths: [16] }, // Visa
@@ -119,13 +119,13 @@ const ISSUERS: readonly { first: RegExp; lengths: readonly number[] }[] = [
 /** Lengths of Visa numbers that occur in groups only. */
 const GROUPED_VISA = /^4\d{12}(?:\d{6})?$/;
 
-/** Without these there is nothing to find: most lines have neither. */
+/** In every secret of digits; most lines of a log have neither, and are skipped. */
 const DIGITS_OR_LINK = /\d{4}|\d{3}[ -]\d{3}|otpauth/i;
 
 /** One-time codes, secrets of authenticators, numbers of cards. */
 export function findDigits(text: string): Span[] {
   if (!DIGITS_OR_LINK.test(text)) return [];
-  const codes = Array.from(text.matchAll(SECRETS), ({ index, 0: whole, groups }) => {
+  const codes = Array.from(text.matchAll(CODES), ({ index, 0: whole, groups }) => {
     const secret = Object.values(groups!).find((found) => found !== undefined)!;
     const start = index + whole.length - secret.length;
     return { start, end: start + secret.length };
@@ -143,7 +143,7 @@ function isCard(text: string): boolean {
   return isKnown && hasCheckDigit(number);
 }
 
-/** Tests the check digit of Luhn. */
+/** Tests the check digit of a card's number, by Luhn's algorithm. */
 function hasCheckDigit(number: string): boolean {
   const sum = Array.from(number).reverse().reduce((sum, digit, at) => {
     const value = Number(digit) * (at % 2 + 1);
