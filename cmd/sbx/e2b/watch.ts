@@ -10,6 +10,7 @@ export interface Change {
   type: EventType;
 }
 
+/** Exit codes of the watching program. */
 const MISSING = 44, NOT_A_FOLDER = 45, NO_WATCH = 46;
 
 /** Characters of one line of the program: a path of 4096 bytes in hexadecimal. */
@@ -21,7 +22,9 @@ const WAITING_TEXT_MAX = 4 * 1024 * 1024;
 
 /**
  * The watching program, in the Perl that every Debian has; it prints "ready", then "KIND NAME" with the name
- * in hexadecimal. Folders made later are watched as soon as they are reported.
+ * in hexadecimal. Folders made later are watched as soon as they are reported. Perl has no names for inotify:
+ * the system calls are inotify_init1 and inotify_add_watch of x86_64 and arm64; 0x3c6 is modify, attrib,
+ * moved, create and delete; 0x01000000 is only folders; 0x40000000 is an entry that is a folder.
  */
 const PROGRAM = String.raw`
 use strict; use POSIX ();
@@ -71,7 +74,7 @@ const KINDS: Record<string, EventType> = {
   chmod: EventType.CHMOD,
 };
 
-/** The change in one line of the program; lines that are not its own have none. */
+/** The change in one line of the program; undefined for other lines. */
 export function parseChange(line: string): Change | undefined {
   const [, kind, hex] = /^([a-z]+) ((?:[0-9a-f]{2})+)$/.exec(line) ?? [];
   const type = KINDS[kind];
@@ -92,17 +95,17 @@ export async function watchFolder(
 ): Promise<AsyncIterable<Change>> {
   const lines: string[] = [];
   let end: { failure?: unknown } | undefined;
-  let news = Promise.withResolvers<void>();
-  let rest = "";
+  let arrival = Promise.withResolvers<void>();
+  let partial = "";
   let size = 0;
   let errors = "";
   const decoder = new TextDecoder();
   const argv = ["perl", "-e", PROGRAM, path, recursive ? "1" : ""];
   const pipe = await startPiped(client, sandbox.vm, { command: argv, cwd: "/", user }, {
     stdout: (bytes) => {
-      const parts = (rest + decoder.decode(bytes, { stream: true })).split("\n");
-      rest = parts.pop()!.slice(0, LINE_MAX);
-      // After its end, what still comes is dropped.
+      const parts = (partial + decoder.decode(bytes, { stream: true })).split("\n");
+      partial = parts.pop()!.slice(0, LINE_MAX);
+      // Output after the end is dropped.
       if (end) return Promise.resolve();
       for (const part of parts) {
         lines.push(part);
@@ -112,7 +115,7 @@ export async function watchFolder(
         end = { failure: new ConnectError("too many changes waited", Code.ResourceExhausted) };
         pipe.close();
       }
-      news.resolve();
+      arrival.resolve();
       return Promise.resolve();
     },
     stderr: (bytes) => {
@@ -125,10 +128,10 @@ export async function watchFolder(
   pipe.exit.then(
     ({ exit_code }) => end ??= { failure: failureOf(exit_code, path, errors.trim()) },
     (failure) => end ??= { failure },
-  ).finally(() => news.resolve());
+  ).finally(() => arrival.resolve());
 
-  /** @returns undefined at the end */
-  async function line(): Promise<string | undefined> {
+  /** @returns undefined once the signal has aborted @throws the failure that ended the program */
+  async function nextLine(): Promise<string | undefined> {
     for (;;) {
       const next = lines.shift();
       if (next !== undefined) {
@@ -139,15 +142,16 @@ export async function watchFolder(
         if (signal.aborted) return undefined;
         throw end.failure;
       }
-      news = Promise.withResolvers();
-      await news.promise;
+      arrival = Promise.withResolvers();
+      await arrival.promise;
     }
   }
 
-  await line();
+  // "ready": an error before it rejects the call, and not the first read.
+  await nextLine();
   return (async function* () {
-    for (let next = await line(); next !== undefined; next = await line()) {
-      const change = parseChange(next);
+    for (let line = await nextLine(); line !== undefined; line = await nextLine()) {
+      const change = parseChange(line);
       if (change) yield change;
     }
   })();

@@ -13,7 +13,13 @@ import { partsOf, summaryOf, titleOf } from "./report_parts.ts";
 const FORMATS = ["text", "markdown", "json", "html"];
 /** Folders of devices, and of links to open files. */
 const DEVICES = ["/dev", "/dev/fd"];
-const BY_END: Record<string, string> = { md: "markdown", json: "json", html: "html", htm: "html" };
+/** Formats by the extension of the file. */
+const FORMAT_BY_EXTENSION: Record<string, string> = {
+  md: "markdown",
+  json: "json",
+  html: "html",
+  htm: "html",
+};
 
 export const command: Command = {
   name: "report",
@@ -31,7 +37,7 @@ export const command: Command = {
     {
       name: "format",
       value: "FORMAT",
-      about: `${FORMATS.join(", ")}; default: by the end of FILE, else text`,
+      about: `${FORMATS.join(", ")}; default: by the extension of FILE, else text`,
       choices: FORMATS,
     },
     { name: "output", short: "o", value: "FILE", about: "write it there", completes: "files" },
@@ -40,8 +46,10 @@ export const command: Command = {
   examples: ["sbx report --since yesterday", "sbx report --since 2026-11-01 --profile dev -o november.html"],
   async run(args) {
     const output = args.text("output");
-    const end = output?.slice(output.lastIndexOf(".") + 1).toLowerCase() ?? "";
-    const format = args.has("json") ? "json" : args.text("format") ?? BY_END[end] ?? "text";
+    const extension = output?.slice(output.lastIndexOf(".") + 1).toLowerCase() ?? "";
+    const format = args.has("json")
+      ? "json"
+      : args.text("format") ?? FORMAT_BY_EXTENSION[extension] ?? "text";
     if (output === undefined && format === "html" && Deno.stdout.isTerminal()) {
       throw usageError(command, "HTML is not printed to a terminal", "sbx report --output report.html");
     }
@@ -64,7 +72,11 @@ export const command: Command = {
 export async function writeReport(output: string, text: string): Promise<void> {
   const there = await Deno.stat(output).catch(() => undefined);
   if (there && !there.isFile || DEVICES.includes(dirname(resolve(output)))) {
-    throw usageError(command, `${output} is not a file`, "sbx report prints the report without --output");
+    throw usageError(
+      command,
+      `${output} is not a file`,
+      "name a file, or leave out --output to print the report",
+    );
   }
   try {
     await writeAtomic(output, text);

@@ -9,6 +9,7 @@ import { table } from "../output.ts";
 import { serviceNotes, serviceState } from "./jobs.ts";
 import { streamLogs } from "./program.ts";
 
+/** Most lines of `--tail`. */
 const TAIL_MAX = 1_000_000;
 
 export const command: CommandGroup = {
@@ -29,9 +30,9 @@ export const command: CommandGroup = {
       examples: ["sbx services list", "sbx services list demo --json"],
       run: list,
     },
-    order("start", "start a service that was stopped, has failed or is done"),
-    order("stop", "end a service until the VM starts again, or it is started"),
-    order("restart", "end a service and start it again"),
+    actionCommand("start", "start a service that was stopped, has failed or is done"),
+    actionCommand("stop", "end a service until the VM starts again, or it is started"),
+    actionCommand("restart", "end a service and start it again"),
     {
       name: "services logs",
       usage: "NAME SERVICE [--tail N] [--follow] [--raw]",
@@ -50,8 +51,8 @@ export const command: CommandGroup = {
   ],
 };
 
-/** The command of one order. */
-function order(action: "start" | "stop" | "restart", summary: string): Command {
+/** The subcommand that starts, stops or restarts a service. */
+function actionCommand(action: "start" | "stop" | "restart", summary: string): Command {
   return {
     name: `services ${action}`,
     usage: "NAME SERVICE [--json]",
@@ -83,6 +84,7 @@ async function list(args: Arguments): Promise<number> {
 function rowOf(job: Job): string[] {
   const { id, vm, service } = job;
   const { name, restarts, last_exit_code } = service!;
+  // RESTARTS is a column of its own.
   const why = serviceNotes({ ...job, service: { ...service!, restarts: 0 } }).join("; ");
   return [vm, name, serviceState(job), `${restarts}`, last_exit_code?.toString() ?? "", id, why];
 }

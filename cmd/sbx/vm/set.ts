@@ -40,7 +40,7 @@ export const command: Command = {
     { name: "ram", value: "SIZE", about: "memory, as 4G or 512M" },
     { ...DISK_OPTION, about: "size of the disk, as 40G; it only grows" },
     IMAGE_OPTION,
-    { name: "undo-image", about: "go back to the image of before" },
+    { name: "undo-image", about: "go back to the previous image" },
     CREDENTIAL_OPTION,
     {
       name: "undo-credential",

@@ -45,7 +45,7 @@ export class Terminal {
   #viewers = new Set<Viewer>();
   #replay: Uint8Array<ArrayBuffer>;
 
-  /** @param replay output of before this link */
+  /** @param replay the last output of an earlier link */
   constructor(
     id: string,
     send: (message: HostMessage) => Promise<void>,
@@ -58,6 +58,7 @@ export class Terminal {
     this.pid = this.#pid.promise;
   }
 
+  /** Reports the process of its program, which the guest has started. */
   started(pid: number): void {
     this.#pid.resolve(pid);
   }
@@ -105,7 +106,7 @@ export class Terminal {
     this.end();
   }
 
-  /** Ends once the output under way has arrived, after the program has exited. */
+  /** Reports the end of its program. The terminal ends once the output under way has arrived. */
   exited(code: number): void {
     this.#exitCode = code;
     if (this.ended) this.#exit.resolve(code);
@@ -126,15 +127,25 @@ export class Terminal {
     backgroundTimeout(() => this.#close(), CLOSE_MS);
   }
 
-  /** Ends the program like `sbx exec` does one that is cancelled; its last output still comes. */
+  /** Ends the program, as a cancelled `sbx exec` does; its last output still comes. */
   async kill(): Promise<void> {
     if (!this.ended) await this.#send({ t: "ExecKill", id: this.id });
   }
 
-  /** Ends with its guest. */
+  /** Ends without an exit code: the guest is lost. */
   lose(): void {
     this.end();
     this.#exit.resolve(undefined);
+  }
+
+  /** Detaches all viewers, with the reason of an early end. Its program may run on. */
+  end(reason?: SbxError): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.#connected.resolve();
+    if (this.#exitCode !== undefined) this.#exit.resolve(this.#exitCode);
+    for (const viewer of this.#viewers) viewer.end(reason);
+    this.#viewers.clear();
   }
 
   #close(): void {
@@ -143,15 +154,6 @@ export class Terminal {
     } catch {
       // the guest closed it first
     }
-  }
-
-  end(reason?: SbxError): void {
-    if (this.ended) return;
-    this.ended = true;
-    this.#connected.resolve();
-    if (this.#exitCode !== undefined) this.#exit.resolve(this.#exitCode);
-    for (const viewer of this.#viewers) viewer.end(reason);
-    this.#viewers.clear();
   }
 
   async #broadcast(bytes: Uint8Array<ArrayBuffer>): Promise<void> {
