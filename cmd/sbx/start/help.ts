@@ -1,33 +1,52 @@
 import {
   type Command,
+  type CommandGroup,
   formatHelp,
   formatOverview,
   helpWidth,
+  isGroup,
   unknownCommand,
 } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
-import { PROGRAM, UTC_NOTE } from "../output.ts";
+import { didYouMean } from "../../../lib/base/text/mod.ts";
+import { PROGRAM, usageError, UTC_NOTE } from "../output.ts";
 import { ALIASES, COMMAND_WORDS, COMMANDS, loadCommand, SHORT_FORMS, TOPICS, TRIED } from "../commands.ts";
 import { SUMMARIES } from "../summaries.ts";
 
 export const command: Command = {
   name: "help",
-  usage: "[COMMAND]",
+  usage: "[COMMAND [SUBCOMMAND]]",
   summary: "list the commands, or show the help of one",
   options: [],
-  words: { min: 0, max: 1 },
+  words: { min: 0, max: 2 },
   completes: [COMMANDS],
-  examples: ["sbx help", "sbx help run"],
-  async run({ words: [word] }) {
+  examples: ["sbx help", "sbx help run", "sbx help credentials add"],
+  async run({ words: [word, subcommand] }) {
     if (word === undefined) return await print(overview()), 0;
     const name = ALIASES.get(word) ?? SHORT_FORMS.get(word)?.[0] ?? word;
     if (!COMMANDS.includes(name)) {
       throw await unknownCommand(PROGRAM, name, COMMAND_WORDS, TRIED.get(name)?.hint);
     }
-    await print(formatHelp(PROGRAM, await loadCommand(name), helpWidth()));
+    const found = await loadCommand(name);
+    const shown = subcommand === undefined ? found : subcommandOf(found, subcommand);
+    await print(formatHelp(PROGRAM, shown, helpWidth()));
     return 0;
   },
 };
+
+/** @throws {SbxError} `usage.invalid` */
+function subcommandOf(group: Command | CommandGroup, word: string): Command {
+  const { name } = group;
+  if (!isGroup(group)) throw usageError(command, `${name} has no subcommands`, `sbx help ${name}`);
+  const found = group.subcommands.find((each) => each.name === `${name} ${word}`);
+  if (found) return found;
+  const words = group.subcommands.map((each) => each.name.slice(name.length + 1));
+  throw usageError(
+    command,
+    `${name} has no subcommand "${word}"`,
+    didYouMean(word, words, (near) => `${PROGRAM} help ${name} ${near}`) ?? `sbx help ${name} lists them`,
+  );
+}
 
 const TITLE = "sbx COMMAND: isolated VMs for AI agents, and a record of their actions";
 const END = `sbx COMMAND --help shows the options of a command. ${UTC_NOTE}
