@@ -1,7 +1,7 @@
 import { dirname, join } from "node:path";
 import type { VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { ifFound, SbxError } from "../../../lib/base/error/mod.ts";
+import { asSbxError, ifFound, SbxError } from "../../../lib/base/error/mod.ts";
 import { type Home, home, writeAtomic } from "../../../lib/base/home/mod.ts";
 import { siblingProgram } from "../../../lib/base/spawn/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
@@ -118,7 +118,7 @@ interface SshAccess {
  * The key pair by which VMs recognise this home's user, made on first use. It opens only SSH servers that
  * this user starts.
  *
- * @throws {SbxError} `ssh.unavailable`: there is no ssh-keygen
+ * @throws {SbxError} `ssh.unavailable`: ssh-keygen is not installed, or failed
  */
 export async function sshKey({ dir }: Pick<Home, "dir">): Promise<Pick<SshAccess, "identity" | "publicKey">> {
   const folder = join(dir, "ssh");
@@ -144,12 +144,18 @@ async function make(folder: string): Promise<void> {
       stdout: "null",
       stderr: "piped",
     }).output();
-    if (!success) throw new Error(new TextDecoder().decode(stderr).trim());
+    if (!success) {
+      const problem = new TextDecoder().decode(stderr).trim();
+      throw new SbxError("ssh.unavailable", `ssh-keygen made no key: ${problem}`, {
+        hint: `${dirname(folder)} must be writable`,
+      });
+    }
     await Deno.rename(work, folder).catch(async (error) => {
       if (!await Deno.stat(folder).then(() => true, () => false)) throw error;
     });
   } catch (cause) {
-    throw new SbxError("ssh.unavailable", `no key for SSH could be made: ${(cause as Error).message}`, {
+    if (!(cause instanceof Deno.errors.NotFound)) throw asSbxError(cause, "making a key for SSH");
+    throw new SbxError("ssh.unavailable", "making a key for SSH needs ssh-keygen, which is not installed", {
       cause,
       hint: "install the OpenSSH client (Debian: apt install openssh-client)",
     });
