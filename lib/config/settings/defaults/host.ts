@@ -110,7 +110,7 @@ meta = { builtin = true }
 
 [settings.network.mcp_logins]
 name = "Logins at MCP servers"
-description = "Allow sbx mcp login; forced to false by corp, logins of before are not used either"
+description = "Allow sbx mcp login; where corp forces it to false, earlier logins are not used either"
 type = "bool"
 default = true
 meta = { builtin = true }

@@ -53,7 +53,7 @@ meta = { builtin = true, min = 1, max = 3650, step = 1 }
 
 [settings.vm.abilities]
 name = "Abilities"
-description = "Abilities of VMs whose profile does not set them; a VM does not start on a host without one that it has"
+description = "Abilities of VMs whose profile does not set them; a host without a required ability refuses to start the VM"
 collapsed = true
 
 [settings.vm.abilities.rosetta]
@@ -217,7 +217,7 @@ meta = { builtin = true, validator = "ssh_public_key", env_vars = ["SBX_SSH_PUBL
 
 [settings.vm.environment.proxy.no_proxy]
 name = "No proxy"
-description = "Hosts that programs in a VM reach without the proxy that they are set to"
+description = "Hosts that programs in a VM reach without their proxy (NO_PROXY)"
 type = "string_list"
 default = []
 meta = { builtin = true, widget = "domain_chips", env_vars = ["NO_PROXY", "no_proxy"] }
