@@ -60,6 +60,19 @@ Deno.test("every link of the reference leads to a heading of its page", async ()
   }
 });
 
+Deno.test("docs/README.md lists every page of its shelves", async () => {
+  const index = await Deno.readTextFile(fromRoot("docs/README.md"));
+  const missing: string[] = [];
+  for (const shelf of ["guides", "concepts", "reference", "design"]) {
+    for await (const { name, isFile } of Deno.readDir(fromRoot(`docs/${shelf}`))) {
+      if (isFile && name.endsWith(".md") && !index.includes(`](${shelf}/${name})`)) {
+        missing.push(`${shelf}/${name}`);
+      }
+    }
+  }
+  assertEquals(missing, []);
+});
+
 Deno.test("make lists every target, within 80 columns", async () => {
   const makefile = await Deno.readTextFile(fromRoot("Makefile"));
   const [, phony] = /^\.PHONY: (.*)$/m.exec(makefile)!;
