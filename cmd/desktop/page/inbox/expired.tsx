@@ -12,8 +12,8 @@ import { act, asks, useLoaded, vmNames } from "../../store/store.ts";
 import { now, When } from "../../part/time.tsx";
 import { text } from "../../text/en.ts";
 
-/** Most asks that are listed; the records have all. */
-const OVER_MAX = 50;
+/** Most asks that are listed, and `ms` of them; the records have all. */
+const OVER_MAX = 50, OVER_MS = 7 * 24 * 3600 * 1000;
 
 /** Number of asks that are over since the page was opened. */
 const ended = signal(0);
@@ -39,11 +39,11 @@ export function Expired() {
 /** Asks that are over, by their records. */
 function Over() {
   const { value } = useLoaded(
-    () => api.pastAsks({ limit: String(OVER_MAX) }),
+    () => api.pastAsks({ since: String(Date.now() - OVER_MS), limit: String(OVER_MAX) }),
     [ended.value],
   );
   const words = text.inbox.over;
-  const { asks = [], truncated = false } = value.value ?? {};
+  const { asks = [] } = value.value ?? {};
   if (asks.length === 0) return null;
   return (
     <section aria-label={words.title}>
@@ -71,7 +71,7 @@ function Over() {
           </tr>
         ))}
       </Table>
-      {truncated && <p class="hint">{words.older(asks.length)}</p>}
+      <p class="hint">{words.older(OVER_MAX)}</p>
     </section>
   );
 }
