@@ -122,7 +122,8 @@ export class RepositoryVm implements AsyncDisposable {
       for (const text of ["", "shown\n"]) {
         await caller.reply({ t: "Output", stream: "stdout", data: btoa(text) });
       }
-      // Its client leaves.
+      // That of a program ends; the VM's own one ends when its client leaves.
+      if (call.argv) return;
       while (await caller.input() !== null);
       return;
     }

@@ -37,6 +37,11 @@ Deno.test({
         );
         assertStringIncludes(thrown.reply.message, "the callback threw");
 
+        // It has ended, with output to read, when the client has it.
+        assertEquals(await call("pty", { command: ["true"] }), { text: "shown\n", code: 1000 });
+        const flat = await assertRejects(() => call("pty", { cols: 0, rows: 5 }), SdkError);
+        assertEquals(flat.reply.code, "request.invalid");
+
         await call("write", { path: "deep/a.txt", content: "one ü", mode: "0755" });
         await call("make_folder", { path: "empty" });
         assertEquals(await call("read_text", { path: "deep/a.txt" }), "one ü");

@@ -1,8 +1,8 @@
 import { SbxError } from "./error.ts";
 import type { SocketEnd, WebSocketClient } from "./websocket.ts";
 
-/** Codes of an end: of the terminal, or by this client; and the connection broke. */
-const ENDED = 1000, BROKE = 1006;
+/** Codes of an end: of the terminal, or by this client; the connection broke; a size was not valid. */
+const ENDED = 1000, BROKE = 1006, INVALID = 1007;
 
 /** Why a terminal ended, or was not opened. */
 export function terminalError({ code, reason }: SocketEnd): SbxError {
@@ -10,7 +10,10 @@ export function terminalError({ code, reason }: SocketEnd): SbxError {
     ? new SbxError("service.gone", "the service went away while the terminal was open", {
       hint: "a program of its own was ended; the VM and its own terminal go on: open it again",
     })
-    : new SbxError("vm.terminal", reason || "the terminal was not opened");
+    : new SbxError(
+      code === INVALID ? "request.invalid" : "vm.terminal",
+      reason || "the terminal was not opened",
+    );
 }
 
 /** A terminal in a VM. Without a command it is the VM's own, which all clients share and which lives on. */

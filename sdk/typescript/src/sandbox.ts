@@ -259,8 +259,13 @@ export class Sandbox implements AsyncDisposable {
     const argv = command && JSON.stringify(command);
     const socket = await this.client.socket(`/terminal/${this.id}`, { argv });
     // Its first message is empty: the terminal is there.
-    for await (const _ of socket) break;
-    if (socket.end) throw terminalError(socket.end);
+    let isThere = false;
+    for await (const _ of socket) {
+      isThere = true;
+      break;
+    }
+    // One of a short program may have ended already, with output to read.
+    if (!isThere) throw terminalError(socket.end!);
     const pty = new Pty(socket);
     if (cols !== undefined || rows !== undefined) await pty.resize(cols ?? 80, rows ?? 24);
     return pty;

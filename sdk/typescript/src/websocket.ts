@@ -40,6 +40,8 @@ export class WebSocketClient implements AsyncIterable<string | Uint8Array> {
     socket.on("data", (chunk: Buffer) => this.#take(chunk));
     socket.on("close", () => this.#finish({ code: 1006, reason: "the connection broke" }));
     this.#take(Buffer.alloc(0));
+    if (socket.destroyed) this.#finish({ code: 1006, reason: "the connection broke" });
+    socket.resume();
   }
 
   /** The end of the socket, once it has ended. */
@@ -223,6 +225,8 @@ function firstAnswer(socket: Socket, head: string): Promise<FirstAnswer> {
     let bytes = Buffer.alloc(0);
     let answer: FirstAnswer | undefined;
     const done = (result: FirstAnswer) => {
+      // Deno reads on before the next listener is there, and what it reads would be lost.
+      socket.pause();
       socket.removeAllListeners("data").removeAllListeners("error").removeAllListeners("close");
       // Errors come as the end of the connection.
       socket.on("error", () => {});

@@ -15,8 +15,8 @@ from ._websocket import WebSocket
 
 # Most bytes of a stream that a result keeps, as in the API.
 _KEPT_MAX = 10 * 1024 * 1024
-# Codes of a terminal's end: of its own, or by this client; and the connection broke.
-_ENDED, _BROKE = 1000, 1006
+# Codes of a terminal's end: of its own, or by this client; the connection broke; a size was not valid.
+_ENDED, _BROKE, _INVALID = 1000, 1006, 1007
 # Most bytes under way in each direction (docs/design/contracts/02-http.md §2, "Program socket").
 _WINDOW = 1024 * 1024
 
@@ -56,7 +56,7 @@ def gone() -> SbxError:
 def terminal_error(code: int, reason: str) -> SbxError:
     """Why a terminal ended, or was not opened."""
     if code != _BROKE:
-        return SbxError("vm.terminal", reason or "the terminal was not opened")
+        return SbxError("request.invalid" if code == _INVALID else "vm.terminal", reason or "the terminal was not opened")
     return SbxError(
         "service.gone",
         "the service went away while the terminal was open",

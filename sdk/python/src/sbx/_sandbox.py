@@ -321,7 +321,7 @@ class Sandbox:
             raise terminal_error(*socket.end or (0, ""))
         pty = Pty(socket)
         if cols is not None or rows is not None:
-            pty.resize(cols or 80, rows or 24)
+            pty.resize(80 if cols is None else cols, 24 if rows is None else rows)
         return pty
 
     def fork(
