@@ -52,6 +52,8 @@ export const FIELDS: Record<string, CatalogueField> = {
   "http.request.aws.source_key": {"type":"string","cel":"string","description":"key of the object that a copy is from, decoded"},
   "http.request.git.service": {"type":"string","cel":"string","values":["git-upload-pack","git-receive-pack"],"description":"fetch, push"},
   "http.request.git.updates": {"type":"list","cel":"list<dyn>","description":"refs that a push changes, as ref, old, new and kind (create, update, delete)"},
+  "http.request.grpc.message": {"type":"map","cel":"map<string, dyn>","description":"fields of the client's first message, by their names in the .proto; for rules of profiles with descriptors of the service, and not recorded"},
+  "http.request.grpc.message_type": {"type":"string","cel":"string","description":"type of the message that rules read, such as google.pubsub.v1.PublishRequest; absent: none was read"},
   "http.request.grpc.method": {"type":"string","cel":"string"},
   "http.request.grpc.service": {"type":"string","cel":"string","description":"with its package, such as google.pubsub.v1.Publisher"},
   "http.request.grpc.timeout_ms": {"type":"number","cel":"int","description":"deadline of the call"},

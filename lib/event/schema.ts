@@ -98,6 +98,12 @@ const Aws = z.strictObject({
 
 /** A call of gRPC or gRPC-Web (docs/design/contracts/05-policy.md §5, "gRPC"). */
 const Grpc = z.strictObject({
+  message: z.record(z.string(), z.json()).optional().describe(
+    "fields of the client's first message, by their names in the .proto; for rules of profiles with descriptors of the service, and not recorded",
+  ),
+  message_type: z.string().optional().describe(
+    "type of the message that rules read, such as google.pubsub.v1.PublishRequest; absent: none was read",
+  ),
   method: z.string(),
   service: z.string().describe("with its package, such as google.pubsub.v1.Publisher"),
   timeout_ms: count.optional().describe("deadline of the call"),

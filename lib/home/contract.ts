@@ -24,6 +24,7 @@ import type { TomlDocument } from "../base/toml/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { isPlan } from "../detection/mod.ts";
+import { descriptorsOf, requireFields } from "./descriptors.ts";
 
 type DetectionTerms = Contract["detection"];
 
@@ -202,6 +203,10 @@ export async function makeContract(
     },
   };
   await requireGood(contract);
+  if (project) {
+    const { narrowing } = await import("../policy/mod.ts");
+    await requireFields(narrowing(project), profileTerms.grpc_descriptors);
+  }
   detections.noteDropped(profile.id, contract);
   return contract;
 }
@@ -215,10 +220,16 @@ export async function profileLayer(
   profile: Profile,
   { state }: Pick<CorpStore, "state">,
 ): Promise<Contract["profile"]> {
-  const packs = await profilePacks(profile);
   const { overlay: _, ...bare } = profile;
+  const [packs, rules, grpc_descriptors] = await Promise.all([
+    profilePacks(profile),
+    profileRules(allowsOverlays(state) ? profile : bare),
+    descriptorsOf(profile),
+  ]);
+  await requireFields(rules, grpc_descriptors);
   return {
-    rules: await profileRules(allowsOverlays(state) ? profile : bare),
+    rules,
+    ...(grpc_descriptors !== undefined && { grpc_descriptors }),
     packs: packs.map(({ ir }) => ir),
     export_routes: exportRoutes(packs),
     revision: profile.revision,
@@ -242,8 +253,15 @@ export async function profileProblems(profile: Profile): Promise<string[]> {
   const checks: [path: string[], check: () => Promise<unknown>][] = [
     [
       ["rule_files"],
-      async () => await requireGood({ profile: { rules: await profileRules(profile) }, corp: { rules: [] } }),
+      async () => {
+        const rules = await profileRules(profile);
+        await requireGood({ profile: { rules }, corp: { rules: [] } });
+        // Broken ones are a problem of their own.
+        const descriptors = await descriptorsOf(profile).catch(() => null);
+        if (descriptors !== null) await requireFields(rules, descriptors);
+      },
     ],
+    [["grpc"], () => descriptorsOf(profile)],
     [["detection"], () => profilePacks(profile)],
   ];
   const problems = await Promise.all(checks.map(async ([path, check]) => {

@@ -23,6 +23,7 @@ export {
   snapshotLimits,
 } from "./contract.ts";
 export { Detections } from "./contract.ts";
+export { descriptorsOf, fieldProblems } from "./descriptors.ts";
 export { corpInForce } from "./corp_in_force.ts";
 export { checkBundle, FleetBundles } from "./fleet_bundles.ts";
 export { openCorp, useNetworkOf } from "./channel_update.ts";

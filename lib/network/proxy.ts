@@ -76,6 +76,7 @@ export class NetProxy {
       lingerMs: this.#timeouts.linger,
       budget: new BufferBudget(this.#timeouts.buffer),
       recordsMessages: options.recordsMessages === true,
+      ...(options.grpcTypes && { grpcTypes: options.grpcTypes }),
     };
     if (options.cache) {
       // A guest that makes an upstream answer out of step on its own connections
@@ -541,6 +542,7 @@ export interface NetOptions {
   http2?: boolean;
   /** true: events of WebSockets have their messages */
   recordsMessages?: boolean;
+  grpcTypes?: ExchangeContext["grpcTypes"];
 }
 
 // Packets outside of TCP connections and DNS: the guest's kernel refuses them.

@@ -17,7 +17,9 @@ export {
   Policy,
   type RuleLayers,
 } from "./engine/policy.ts";
-export { isNarrowing, joinNarrowing, PROJECT_FILE } from "./engine/narrow.ts";
+export { rulePlace } from "./engine/compile.ts";
+export { MESSAGE, type MessageRead, messageReads } from "./engine/message.ts";
+export { isNarrowing, joinNarrowing, narrowing, PROJECT_FILE } from "./engine/narrow.ts";
 export { History, HISTORY_WINDOW_MAX_MS, type KnownHosts, type KnownScope } from "./engine/history.ts";
 export {
   type ContactField,

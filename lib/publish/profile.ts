@@ -100,11 +100,17 @@ function requireVersion({ min_sbx_version: minimum, document }: Profile): void {
 
 /** A released profile is one document: paths of other files would lead nowhere on another host. */
 function requireSelfContained({ value, path }: TomlDocument): void {
-  const { rule_files, detection } = value as { rule_files?: object; detection?: { packs?: unknown[] } };
+  const { rule_files, detection, grpc } = value as {
+    rule_files?: object;
+    detection?: { packs?: unknown[] };
+    grpc?: object;
+  };
   const other = Object.keys(rule_files ?? {}).length > 0
     ? "[rule_files]"
     : detection?.packs?.length
     ? "[detection]"
+    : grpc
+    ? "[grpc]"
     : "";
   if (!other) return;
   throw new SbxError(

@@ -37,6 +37,7 @@ import { knownHostsOf } from "./known_hosts.ts";
 import { readRecord, type VmRecord } from "./files/record.ts";
 import type { McpSide } from "./mcp.ts";
 import { Rate } from "../machine/limit/mod.ts";
+import type { GrpcTypes } from "../network/grpc/mod.ts";
 import { NetworkAccess } from "./network_access.ts";
 import { decidePort, recordPortClosed } from "./program.ts";
 import type { PortWork } from "./forward/mod.ts";
@@ -87,6 +88,7 @@ export class Enforcement {
   readonly responder: Responder;
   readonly turns = new TurnStates();
   #contract: Contract;
+  #grpcTypes?: GrpcTypes;
   readonly #access: AccessRequests;
   readonly #lifetime: Lifetime;
   #mcp?: Promise<McpSide>;
@@ -128,6 +130,7 @@ export class Enforcement {
     this.#applyToGuest(contract);
     this.network = new NetworkAccess(async () => {
       const { Network } = await import("./network.ts");
+      await this.#useDescriptors(this.#contract);
       const { network_mb_per_s } = record.limits ?? {};
       const rate = network_mb_per_s === undefined
         ? undefined
@@ -138,6 +141,7 @@ export class Enforcement {
         gate,
         broker,
         rate,
+        grpcTypes: () => this.#grpcTypes,
         mayCache: () => this.#contract.corp.cache !== false,
       });
     }, (network_error) => report.change({ network_error }));
@@ -224,6 +228,7 @@ export class Enforcement {
     const contract = await readContract(this.#options.paths);
     const previous = this.#contract;
     await this.#applyBudget(contract);
+    await this.#useDescriptors(contract);
     this.#apply(contract);
     this.#broker.grant(grantOf(contract, await this.#chosenKeys()));
     this.#lifetime.use(contract.corp.vm_minutes);
@@ -264,6 +269,16 @@ export class Enforcement {
     if (!made) return "unchanged since the last one";
     this.observeFile(eventOf(made, { client: "sbx-process", user: userName() }));
     return made.id;
+  }
+
+  /** Opens the descriptors of messages that a contract's rules read. */
+  async #useDescriptors({ profile: { grpc_descriptors } }: Contract): Promise<void> {
+    if (grpc_descriptors === undefined) {
+      this.#grpcTypes = undefined;
+      return;
+    }
+    const { openTypes } = await import("../network/grpc/mod.ts");
+    this.#grpcTypes = await openTypes(Uint8Array.fromBase64(grpc_descriptors));
   }
 
   /** Activates a contract's rules and detections, with the access that people have allowed meanwhile. */

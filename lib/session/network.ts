@@ -14,7 +14,7 @@ import { DnsFrame, Note, type StreamBlocked, StreamOpen } from "../machine/guest
 import type { Send } from "../mcp/endpoint/mod.ts";
 import type { CredentialResolver } from "../mcp/mod.ts";
 import { ModelReader } from "../network/model/mod.ts";
-import { type ByteStream, CredentialDenied, NetProxy } from "../network/mod.ts";
+import { type ByteStream, CredentialDenied, type NetOptions, NetProxy } from "../network/mod.ts";
 import type { Contract } from "./files/contract.ts";
 import { readNetworkConfig } from "./network_config/mod.ts";
 import type { Rate } from "../machine/limit/mod.ts";
@@ -37,6 +37,8 @@ export interface NetworkOptions {
   broker: CredentialBroker;
   /** that all its streams share */
   rate?: Rate;
+  /** services of the active descriptors */
+  grpcTypes?: NetOptions["grpcTypes"];
   /** false once corp has switched the shared cache off */
   mayCache?(): boolean;
 }
@@ -75,7 +77,9 @@ export class Network {
   }
 
   /** @throws {SbxError} `ca.*`, and errors of {@linkcode readNetworkConfig}: nothing leaves the guest then */
-  static async open({ home, contract, gate, broker, rate, mayCache }: NetworkOptions): Promise<Network> {
+  static async open(
+    { home, contract, gate, broker, rate, grpcTypes, mayCache }: NetworkOptions,
+  ): Promise<Network> {
     const [ca, { resolvers, overrides, caCerts, prices, http2, recordsMessages, host }, cache] = await Promise
       .all([
         openCa(home) as Promise<Ca>,
@@ -99,6 +103,7 @@ export class Network {
       caCerts,
       http2,
       recordsMessages,
+      ...(grpcTypes && { grpcTypes }),
       connect: (target, signal) => host.connect(target, signal).catch(tellProxy),
     });
     return new Network({ gate, broker, rate }, dns, proxy);

@@ -35,6 +35,8 @@ export interface TestNetOptions {
   http2?: boolean;
   /** true: events of WebSockets have their messages */
   recordsMessages?: boolean;
+  /** services of descriptors */
+  grpcTypes?: NetOptions["grpcTypes"];
   /** what findings hold back */
   hold?: GateOptions["hold"];
 }
@@ -85,6 +87,7 @@ export class TestNet implements AsyncDisposable {
       ...(options.cache && { cache: options.cache }),
       ...(options.http2 !== undefined && { http2: options.http2 }),
       ...(options.recordsMessages && { recordsMessages: true }),
+      ...(options.grpcTypes && { grpcTypes: options.grpcTypes }),
     });
     const caPath = join(dir, "guest-ca.pem");
     await Deno.writeTextFile(caPath, ca.certificate);

@@ -1,13 +1,15 @@
 import type { ChangeView, RuleChanges, RuleList, RuleUndone } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION, type Option } from "../../../lib/base/args/mod.ts";
 import { basename } from "node:path";
-import { SbxError } from "../../../lib/base/error/mod.ts";
+import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { connect } from "../connect.ts";
 import { brief, note, plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { table, UTC_NOTE } from "../output.ts";
+import type { FileProblem } from "../../../lib/policy/author/mod.ts";
+import type { Rule } from "../../../lib/policy/mod.ts";
 
 const PROFILE_OPTION: Option = {
   name: "profile",
@@ -260,6 +262,29 @@ async function policyOfProfile(id: string) {
   return compileLayers({ corp, profile });
 }
 
+/** Problems of a profile's descriptors of gRPC, and of the rules on messages. */
+async function messageProblems(text: string, path: string, rules: readonly Rule[]): Promise<FileProblem[]> {
+  const [{ descriptorsOf, fieldProblems }, { ProfileFile }, { parseToml }] = await Promise.all([
+    import("../../../lib/home/mod.ts"),
+    import("../../../lib/config/profile/mod.ts"),
+    import("../../../lib/base/toml/mod.ts"),
+  ]);
+  const document = parseToml(text, path);
+  const { grpc } = ProfileFile.parse(document.value);
+  try {
+    const descriptors = await descriptorsOf({ ...grpc && { grpc }, path });
+    return (await fieldProblems(rules, descriptors)).map(({ rule, message }) => ({
+      file: path,
+      ...document.positionOf(["profiles", "rules", rule.id, "match"]),
+      rule_id: rule.id,
+      message,
+    }));
+  } catch (error) {
+    const { message } = asSbxError(error, `reading the descriptors of ${path}`);
+    return [{ file: path, ...document.positionOf(["grpc"]), message }];
+  }
+}
+
 /** @returns exit code 1 if the file has a problem */
 async function check(file: string | undefined, args: Arguments): Promise<number> {
   const id = args.text("profile");
@@ -285,6 +310,7 @@ async function check(file: string | undefined, args: Arguments): Promise<number>
   }
   const isProfile = id !== undefined || basename(path) === "profile.toml";
   const { problems, rules } = checkRuleText(text, path, isProfile ? ProfileFile : undefined);
+  if (isProfile && problems.length === 0) problems.push(...await messageProblems(text, path, rules));
   const ok = problems.length === 0;
   if (args.has("json")) {
     await printJson({ schema: "sbx.policy-check.v2", ok, path, rule_count: rules.length, problems });

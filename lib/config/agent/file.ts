@@ -23,7 +23,7 @@ export const AGENT_TYPE = "application/vnd.sbx.agent.v1+toml";
 const ORIGIN = "origin.json";
 
 /** Tables that run programs on the host, or name files of it: a profile of a stranger has none. */
-const REFUSED = ["mcp", "rule_files", "detection", "assets", "obom", "image"] as const;
+const REFUSED = ["mcp", "rule_files", "detection", "assets", "obom", "image", "grpc"] as const;
 
 const AgentOrigin = z.strictObject({
   schema: z.literal("sbx.agent_origin.v1"),

@@ -10,7 +10,13 @@ import { isSemVer } from "../../base/semver/mod.ts";
 import { isReleaseUrl } from "../../release/schema.ts";
 import { parseReference } from "../../release/environment/mod.ts";
 import { HostTable } from "./host_service.ts";
-import { PROFILE_ID, VM_CPU_MAX, VM_RAM_GB_MAX, VM_SCRATCH_DISK_GB_MAX } from "./limit/schema.ts";
+import {
+  GRPC_DESCRIPTOR_FILES_MAX,
+  PROFILE_ID,
+  VM_CPU_MAX,
+  VM_RAM_GB_MAX,
+  VM_SCRATCH_DISK_GB_MAX,
+} from "./limit/schema.ts";
 import { McpServers } from "./mcp/schema.ts";
 import { npm, ProfilePackages } from "./packages.ts";
 import { AgentSetup } from "./setup.ts";
@@ -302,6 +308,9 @@ const Pack = z.strictObject({
   path: filePath,
 });
 
+/** Files that describe services of gRPC, for rules on their messages. */
+const Grpc = z.strictObject({ descriptors: z.array(filePath).min(1).max(GRPC_DESCRIPTOR_FILES_MAX) });
+
 /** Credentials of a profile's VMs (docs/design/contracts/09-credentials.md §9). */
 const Credentials = z.strictObject({
   providers: z.array(ProviderId).default([]),
@@ -352,6 +361,7 @@ export const ProfileFile = z.strictObject({
   activity: Activity.optional(),
   cache: CacheTable.optional(),
   host: HostTable.optional(),
+  grpc: Grpc.optional(),
   services: Services.optional(),
   detection: z.strictObject({ packs: z.array(Pack).default([]), response: ResponseTable.optional() })
     .prefault({}),

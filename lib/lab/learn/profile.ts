@@ -89,11 +89,15 @@ export async function learnProfile({ id, base, sessions }: LearnOptions): Promis
 
 /** The base without its allow and ask rules; its blocks and rewrites stay. */
 function machineOf(base: Profile, id: string): Profile {
-  const { rule_files, detection } = base;
-  if (rule_files?.enforcement || rule_files?.sigma || (detection?.packs ?? []).length > 0) {
-    throw new SbxError("learn.base", `profile "${base.id}" has rules or detections in other files`, {
-      hint: "name a profile without [rule_files] and [detection]: sbx learn NAME --base code",
-    });
+  const { rule_files, detection, grpc } = base;
+  if (rule_files?.enforcement || rule_files?.sigma || grpc || (detection?.packs ?? []).length > 0) {
+    throw new SbxError(
+      "learn.base",
+      `profile "${base.id}" has rules, detections or descriptors in other files`,
+      {
+        hint: "name a profile without [rule_files], [detection] and [grpc]: sbx learn NAME --base code",
+      },
+    );
   }
   let { document } = base;
   for (const [ruleId, { action }] of Object.entries(base.rules)) {

@@ -7,6 +7,7 @@ import type { SbxError } from "../../base/error/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { NetTimeouts } from "../limit.ts";
 import type { Header } from "../message/header.ts";
+import type { GrpcTypes } from "../grpc/mod.ts";
 import type { ExchangeCache } from "./cached.ts";
 
 /** Parts shared by all exchanges of one VM. */
@@ -38,6 +39,8 @@ export interface ExchangeContext {
   budget: BufferBudget;
   /** events of WebSockets have their messages */
   recordsMessages: boolean;
+  /** services of the profile's descriptors now; absent, or without a result: the profile has none */
+  grpcTypes?(): GrpcTypes | undefined;
 }
 
 /** A refusal in the protocol of the client. */

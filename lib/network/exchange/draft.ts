@@ -17,6 +17,7 @@ import type { ModelCall } from "../interface/mod.ts";
 import type { BufferedBody } from "./body_buffer.ts";
 import type { GitExchange } from "./git.ts";
 import { isCompressed, isGrpc } from "./grpc.ts";
+import type { CallMessages } from "./grpc_message.ts";
 import { type CapturedHead, formatAuthority, type IncomingRequest, type Requester } from "./request.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { canonicalPath } from "../../base/url/mod.ts";
@@ -68,6 +69,8 @@ export interface DraftedRequest {
   git: GitExchange | undefined;
   /** why the operation of a request to Amazon is unknown */
   awsFault?: string;
+  /** reader of the messages of a call of gRPC, where rules read them */
+  messages?: CallMessages;
 }
 
 export const NO_HTTP_BODY: HttpBody = { state: "missing", truncated: false };

@@ -45,6 +45,7 @@ import { seekPacked } from "./decoy.ts";
 import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
 import { GrpcBody, GrpcCounts, grpcOf, hasMessage, mayStream } from "./grpc.ts";
+import { CallMessages, CheckedMessages, checkLater } from "./grpc_message.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
@@ -73,6 +74,9 @@ export class HttpExchange {
   #chunked?: AwsChunkedBody;
   /** messages of a call of gRPC */
   #grpc?: GrpcCounts;
+  /** reader of their fields for rules, and the ones on their way */
+  #messages?: CallMessages;
+  #checked?: CheckedMessages;
   /** compression of a WebSocket, whose windows are counted as buffered */
   #deflate?: Deflate;
   /** the client is gone, and the answer is read on */
@@ -95,6 +99,7 @@ export class HttpExchange {
       clearTimeout(this.#lingering);
       this.#bodyBuffer?.release();
       this.#chunked?.release();
+      this.#checked?.release();
       releaseWindows(this.#context.budget, this.#deflate);
     }
   }
@@ -143,6 +148,10 @@ export class HttpExchange {
       }
       bytes = plain;
     }
+    const { messages, body } = request;
+    if (messages?.hasLater && body.complete) {
+      await checkLater(body.first, (frame) => messages.check(frame, this.#context.gate, passage));
+    }
     if (!bytes) await seekPacked(this.#context.broker, passage.event.http!.request.host, request.body.first);
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
@@ -185,7 +194,7 @@ export class HttpExchange {
     const { head, call, git } = captured;
     const { body, upgrade } = this.#incoming;
     const needsBody = this.#signature !== undefined || call !== undefined || git !== undefined ||
-      upgrade !== undefined ||
+      upgrade !== undefined || CallMessages.of(this.#context, head) !== undefined ||
       encodingOf(head.headers) !== undefined || gate.reads(REQUEST_BODY) ||
       broker.answers?.({ host: this.#incoming.host, path: lenientPath(splitTarget(head.target).path) });
     if (needsBody) return false;
@@ -267,13 +276,17 @@ export class HttpExchange {
     const signature = this.#signature;
     const grpc = grpcOf(head);
     if (grpc) this.#grpc = new GrpcCounts();
+    const messages = this.#messages = grpc && CallMessages.of(this.#context, head);
     // Of a push, the pack is searched.
     const isWhole = signature?.needsBody || git && broker.seeksDecoys;
-    const needed = isWhole ? BUFFERED_BODY_MAX : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0);
+    const needed = isWhole
+      ? BUFFERED_BODY_MAX
+      : Math.max(call?.bodyMax ?? 0, git?.bodyMax ?? 0, messages?.bodyMax ?? 0);
     const body = this.#incoming.body.done ? this.#takeEmptyBody() : await this.#bufferBody(
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
-      needed === 0 && mayStream(this.#incoming, head),
+      (needed === 0 || messages !== undefined) && mayStream(this.#incoming, head),
     );
+    if (messages) Object.assign(grpc!, await messages.read(body));
     if (git) await git.read(head, body, this.#outlet);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
     const httpBody = body.first.length > 0
@@ -286,7 +299,16 @@ export class HttpExchange {
     const draft = httpDraft(by, { ...described, ...(aws && { aws: aws.field }), ...(grpc && { grpc }) });
     this.#by = requesterOf(draft.common);
     this.#recordCapture(captured);
-    return { draft, head, body, call, git, ...(aws?.fault !== undefined && { awsFault: aws.fault }) };
+    const awsFault = aws?.fault;
+    return {
+      draft,
+      head,
+      body,
+      call,
+      git,
+      ...(awsFault !== undefined && { awsFault }),
+      ...(messages && { messages }),
+    };
   }
 
   /** Refuses a request before any of it was sent. */
@@ -349,7 +371,7 @@ export class HttpExchange {
     };
     if (this.#grpc && !buffered.complete) {
       const messages = broker.messages({ scheme, host, port, direction: "request" });
-      const rest = prepareBody(buffered, undefined, trailersOf);
+      const rest = this.#check(prepareBody(buffered, undefined, trailersOf));
       return {
         body: new GrpcBody(rest, this.#grpc.requests, () => messages),
         filter: messages,
@@ -360,6 +382,13 @@ export class HttpExchange {
     const body = prepareBody(buffered, filter, trailersOf);
     if (buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
     return { body, ...(filter && { filter }), ...(!buffered.complete && { streams: true }) };
+  }
+
+  /** Passes later messages of a call by the rules on its first one. */
+  #check(body: BodySource): BodySource {
+    const [messages, passage, { gate, budget }] = [this.#messages, this.#passage, this.#context];
+    if (!messages?.hasLater || !passage) return body;
+    return this.#checked = new CheckedMessages(body, (frame) => messages.check(frame, gate, passage), budget);
   }
 
   /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */
@@ -502,7 +531,12 @@ export class HttpExchange {
   #bufferBody(needed: number, isGrpc = false): Promise<BufferedBody> {
     this.#bodyBuffer = new BodyBuffer(this.#context.budget);
     const { gate, broker } = this.#context;
-    const isEnough = gate.reads(REQUEST_BODY) || broker.seeksDecoys ? hasMessage : () => true;
+    const messages = this.#messages;
+    const isEnough = messages
+      ? (bytes: Uint8Array) => messages.isEnough(bytes)
+      : gate.reads(REQUEST_BODY) || broker.seeksDecoys
+      ? hasMessage
+      : () => true;
     const watch = () => this.#watchClient();
     return this.#bodyBuffer.read(this.#incoming, needed, watch, isGrpc ? isEnough : undefined);
   }
@@ -566,7 +600,9 @@ export class HttpExchange {
     passage?.finish({ error: errorText(cause), ...(decision && { decision }) });
     this.#tap?.end(errorText(cause), { unsent: !this.#flight.begun });
     if (cause instanceof ClientLost) throw cause;
-    await this.#outlet.sendError(asSbxError(cause, "sending the request"));
+    const refusal = this.#messages?.refusal;
+    if (refusal) await this.#outlet.sendBlock(refusal);
+    else await this.#outlet.sendError(asSbxError(cause, "sending the request"));
   }
 }
 

@@ -20,9 +20,9 @@ const PATH = /\/([^/]+)\/([^/]+)$/;
 /** `ms` of the units of `grpc-timeout`. */
 const UNITS: Readonly<Record<string, number>> = { H: 3_600_000, M: 60_000, S: 1000, m: 1, u: 1e-3, n: 1e-6 };
 /** Length of the prefix of a message: a flag, and its length. */
-const PREFIX = 5;
+export const PREFIX = 5;
 /** Flag of a compressed message. */
-const COMPRESSED = 1;
+export const COMPRESSED = 1;
 /** Flag of the trailers of gRPC-Web, which are the last message of the body. */
 const TRAILERS = 0x80;
 

@@ -9,6 +9,7 @@ import { isUnreadable } from "../message/text.ts";
 import { awsRefusal } from "./aws.ts";
 import type { ExchangeContext } from "./context.ts";
 import type { DraftedRequest } from "./draft.ts";
+import { messageRefusal } from "./grpc_message.ts";
 import { type GitExchange, REQUEST_GIT } from "./git.ts";
 import { socketRequestOf } from "./socket.ts";
 
@@ -20,10 +21,11 @@ export const RESPONSE_BODY = "http.response.body";
 export function requestRefusal(
   { gate, models }: ExchangeContext,
   draft: Draft,
-  { git, awsFault }: Partial<Pick<DraftedRequest, "git" | "awsFault">> = {},
+  { git, awsFault, messages }: Partial<Pick<DraftedRequest, "git" | "awsFault" | "messages">> = {},
 ): Decision | undefined {
   return bodyRefusal(gate, draft) ?? socketRefusal(gate, models, draft) ?? gitRefusal(gate, draft, git) ??
-    awsRefusal(gate, draft, awsFault);
+    awsRefusal(gate, draft, awsFault) ??
+    (messages?.fault === undefined ? undefined : gate.refuse(draft, messageRefusal(messages.fault)));
 }
 
 /** Refuses a push whose changes are unknown where rules read them. */

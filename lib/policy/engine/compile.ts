@@ -10,6 +10,7 @@ import { type FlatEvent, MatchError } from "./field.ts";
 import type { Counter } from "./history.ts";
 import { type HistoryQuestion, requireRequest } from "./question.ts";
 import { lower } from "./lower.ts";
+import { MESSAGE, readsMessage, requireMessageReader } from "./message.ts";
 import { matchOf, type RewriteOp, type Rule, ruleLabel } from "./rule.ts";
 import { MATCH_MAX } from "./rule_term.ts";
 import { canonicalHost } from "../../base/address/mod.ts";
@@ -105,6 +106,7 @@ export function compileRule(rule: Rule): CompiledRule {
     let compiled = compileMatch(rule.match);
     if (rule.protocol !== undefined) compiled = compileMatch(matchOf(rule));
     const { text, paths, condition, counters } = compiled;
+    requireMessageReader(rule);
     if (rule.action === "observe" && counters.length > 0 && paths.some(isOfResponse)) {
       throw new MatchError(
         'a rule with action "observe" reads a response or asks for history, not both: write two rules',
@@ -115,7 +117,7 @@ export function compileRule(rule: Rule): CompiledRule {
     return new CompiledRule(rule, 0, text, paths, yes, alternatives, compileRewrites(rule), counters);
   } catch (error) {
     if (!(error instanceof MatchError)) throw error;
-    throw new SbxError("policy.invalid", `${placeOf(rule, error.at)}: ${error.message}`, {
+    throw new SbxError("policy.invalid", `${rulePlace(rule, error.at)}: ${error.message}`, {
       cause: error,
       hint: "docs/reference/event-fields.md lists the fields of each family",
     });
@@ -146,6 +148,7 @@ export function compileMatch(
 /** @param fields gets the fields that it reads @throws {MatchError} */
 function compileQuestion({ match, at, ...question }: HistoryQuestion, fields: Set<string>): Counter {
   if (question.field !== undefined) fields.add(question.field);
+  if (question.field === MESSAGE) throw new MatchError(`history holds no ${MESSAGE}`, at);
   if (match === undefined) return question;
   let inner: ReturnType<typeof compileMatch>;
   try {
@@ -154,6 +157,7 @@ function compileQuestion({ match, at, ...question }: HistoryQuestion, fields: Se
     if (!(error instanceof MatchError)) throw error;
     throw new MatchError(`in the condition of history.${question.op}: ${error.message}`, at);
   }
+  if (readsMessage(match)) throw new MatchError(`history holds no ${MESSAGE}`, at);
   if (inner.counters.length > 0) throw new MatchError("a condition of history asks for no other history", at);
   for (const path of inner.paths) {
     requireRequest(path, at);
@@ -204,7 +208,7 @@ function celOffset(error: unknown): number {
 }
 
 /** Label `file:line: rule "id"`, with the line of the offset in the expression. */
-function placeOf(rule: Rule, at: number): string {
+export function rulePlace(rule: Rule, at: number): string {
   const line = (rule.match_line ?? rule.line ?? 1) + rule.match.slice(0, at).split("\n").length - 1;
   return ruleLabel({ ...rule, line });
 }

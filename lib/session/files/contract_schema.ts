@@ -63,6 +63,8 @@ export const Contract = z.strictObject({
     budget: BudgetTerms.optional(),
     /** classes of the guest's files, by path; absent: every guest's classes */
     paths: z.record(z.string(), z.enum(NAMED_CLASSES)).optional(),
+    /** `FileDescriptorSet` of the services of gRPC whose messages rules read; absent: none */
+    grpc_descriptors: z.base64().optional(),
     /** programs that run as long as the VM does; absent: none */
     services: Services.optional(),
   }),

@@ -24,9 +24,9 @@ export class Redactor {
   event(event: Event): Event {
     const { labels, process } = event.common;
     const family = familyOf(event.common.event_type);
-    const before = { labels, process, part: event[family] };
+    const before = { labels, process, part: withoutMessage(event[family]) };
     const after = this.#part(family, before);
-    if (after === before) return event;
+    if (after === before && before.part === event[family]) return event;
     const common = { ...event.common, labels: after.labels, ...(process && { process: after.process }) };
     const part = event.http ? withoutSplitSecret(event.http, after.part as HttpEvent) : after.part;
     return { ...event, common, [family]: part };
@@ -41,7 +41,7 @@ export class Redactor {
   decision(decision: Decision, event: Event, redacted: Event): Decision {
     // The decision may name values that rules rewrote.
     if (redacted === event && decision.rewrites.length === 0) return decision;
-    return this.value(withValuesOf(decision, redacted));
+    return this.value(withValuesOf(withoutMessageValues(decision), redacted));
   }
 
   /** The end of an event as it is recorded. */
@@ -56,6 +56,27 @@ export class Redactor {
     const after = this.value(before);
     return after === before ? recorded : withTextsOf(after, recorded);
   }
+}
+
+/**
+ * Leaves out the fields of a message of gRPC: rules read them, the record does not hold them
+ * (docs/design/contracts/05-policy.md §5, "gRPC").
+ */
+function withoutMessage<T>(part: T): T {
+  const { request } = (part ?? {}) as Partial<HttpEvent>;
+  if (request?.grpc?.message === undefined) return part;
+  const { message: _, ...grpc } = request.grpc;
+  return { ...part, request: { ...request, grpc } };
+}
+
+const MESSAGE = "http.request.grpc.message";
+
+/** A decision names the fields of a message that decided, by the rule's text; their values stay out of it. */
+function withoutMessageValues(decision: Decision): Decision {
+  const bare = <T extends { path: string; value?: unknown }>(field: T): T =>
+    field.path === MESSAGE ? { ...field, value: "" } : field;
+  const { matched_fields, near_misses } = decision;
+  return { ...decision, matched_fields: matched_fields.map(bare), near_misses: near_misses.map(bare) };
 }
 
 /** Withholds a secret that begins in the host of a URL and ends behind it: only the whole URL shows it. */

@@ -90,6 +90,7 @@ const SCRUBBED_BY_PARSER: Reasons = {
   "http.request.body.text": "recordBody",
   "http.response.body.text": "recordBody",
   "model.request.body.text": "ModelCall",
+  "http.request.grpc.message": "decodeMessage",
 };
 
 /** Text fields that are recorded as they are. */

@@ -52,7 +52,7 @@ const ROOMS: Record<string, readonly string[]> = {
   policy: ["budget"],
   ledger: ["sink"],
   machine: ["bench", "guest", "limit", "live", "snapshot", "template", "vm"],
-  network: ["aws", "ca", "dns", "git", "model"],
+  network: ["aws", "ca", "dns", "git", "grpc", "model"],
   config: ["corp", "profile", "settings"],
   release: ["asset", "attest", "environment", "sbom", "setup", "signing"],
   publish: ["build", "devcontainer", "environment", "image", "package", "update"],

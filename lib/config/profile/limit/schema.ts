@@ -14,5 +14,8 @@ export const VM_CPU_MAX = 64;
 export const VM_RAM_GB_MAX = 256;
 export const VM_SCRATCH_DISK_GB_MAX = 1024;
 
+/** Most files with descriptors of gRPC in a profile (docs/design/contracts/14-limits.md §14). */
+export const GRPC_DESCRIPTOR_FILES_MAX = 16;
+
 /** Most services of the host in a profile (docs/design/contracts/14-limits.md §14). */
 export const HOST_SERVICES_MAX = 32;

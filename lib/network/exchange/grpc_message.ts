@@ -1,0 +1,292 @@
+/**
+ * Messages of gRPC for rules on their fields, where the profile has descriptors of the service. A call that
+ * such rules cannot be asked about is refused (docs/design/contracts/05-policy.md §5, "gRPC").
+ */
+import type { HttpGrpc } from "../../event/mod.ts";
+import {
+  type Decision,
+  type Draft,
+  type Gate,
+  guardDecision,
+  type Passage,
+  type Refusal,
+  summary,
+} from "../../policy/mod.ts";
+import { decodeMessage, GRPC_MESSAGE_MAX, type GrpcMethod, Unreadable } from "../grpc/mod.ts";
+import type { BodySource } from "../message/body.ts";
+import { ByteBuffer } from "../message/bytes.ts";
+import { encodingOf } from "../message/encoding.ts";
+import type { Header } from "../message/header.ts";
+import type { BufferBudget, BufferedBody } from "./body_buffer.ts";
+import type { ExchangeContext } from "./context.ts";
+import { SbxError } from "../../base/error/mod.ts";
+import { COMPRESSED, grpcOf, hasMessage, PREFIX } from "./grpc.ts";
+import type { CapturedHead } from "./request.ts";
+
+/** Part of events that holds the fields of a message, as `Gate.reads` takes it. */
+const REQUEST_MESSAGE = "http.request.grpc.message";
+/** Content types whose messages are protobuf, and are not in base64. */
+const PROTOBUF = /^application\/grpc(-web)?(\+proto)?[ \t]*(;|$)/i;
+/** Fields of gzip around its data: a header without options, and the checksum and length of the text. */
+const GZIP_HEAD = 10, GZIP_TAIL = 8;
+
+/** The part of an event that a message adds. */
+type MessageFields = Pick<HttpGrpc, "message" | "message_type">;
+
+/** Reader of one call's messages; made where a rule reads fields, and the service is described. */
+export class CallMessages {
+  /** why they cannot be read */
+  fault?: string;
+  /** the decision that ended the call after its first message */
+  refusal?: Decision;
+  readonly #method?: GrpcMethod;
+  readonly #encodings: string[];
+  readonly #scrub: (text: string) => string;
+
+  private constructor(
+    found: GrpcMethod | string,
+    headers: readonly Header[],
+    scrub: (text: string) => string,
+  ) {
+    if (typeof found === "string") this.fault = found;
+    else this.#method = found;
+    this.#encodings = headers.filter(([name]) => name === "grpc-encoding").map(([, value]) => value.trim());
+    this.#scrub = scrub;
+  }
+
+  /** @returns `undefined` for a request whose messages no rule reads */
+  static of({ gate, grpcTypes, broker }: ExchangeContext, head: CapturedHead): CallMessages | undefined {
+    const call = grpcOf(head);
+    if (!call || !gate.reads(REQUEST_MESSAGE)) return undefined;
+    const types = grpcTypes?.();
+    if (types && !types.has(call.service)) return undefined;
+    const found = types
+      ? types.find(call.service, call.method) ??
+        `the descriptors have no method ${call.method} of its service`
+      : "the profile has no descriptors";
+    return new CallMessages(hidden(head.headers) ?? found, head.headers, (text) => broker.scrub(text));
+  }
+
+  /** `bytes` of the body that the decision needs. */
+  get bodyMax(): number {
+    return this.fault === undefined ? GRPC_MESSAGE_MAX + PREFIX + 1 : 0;
+  }
+
+  /**
+   * True for bytes that the decision can be made on: the first message of a client that may wait for an
+   * answer before it sends more; of any other the body, which ends with its only message.
+   */
+  isEnough(bytes: Uint8Array): boolean {
+    return this.#method === undefined || this.#method.streams && hasMessage(bytes);
+  }
+
+  /** Reads the first message, for the event. Sets {@linkcode fault} where that cannot be done. */
+  async read({ first, complete }: BufferedBody): Promise<MessageFields> {
+    const method = this.#method;
+    if (!method) return {};
+    try {
+      const frame = frameAt(first, 0);
+      if (method.streams && frame === undefined && complete && first.length === 0) return {};
+      if (frame === undefined) throw new Unreadable(complete ? "it ends too early" : "it is too long");
+      if (!method.streams && (!complete || frame.end !== first.length)) {
+        throw new Unreadable("its method takes one message, and more follows");
+      }
+      return await this.#decode(method, frame);
+    } catch (error) {
+      this.fault = faultOf(error);
+      return {};
+    }
+  }
+
+  async #decode({ input }: GrpcMethod, { flag, bytes }: Frame): Promise<MessageFields> {
+    if (flag > COMPRESSED) throw new Unreadable("its flags are not known");
+    const plain = flag === COMPRESSED ? await inflate(bytes, this.#encodings) : bytes;
+    return { message: decodeMessage(input, plain, this.#scrub), message_type: input.typeName };
+  }
+
+  /** The client may send messages after the one that was decided on. */
+  get hasLater(): boolean {
+    return this.#method?.streams === true;
+  }
+
+  /**
+   * Decides on a later message as on the first one. A rule that a person has allowed stays allowed.
+   *
+   * @throws {SbxError} `policy.blocked`: it is not sent, and ends the call
+   */
+  async check(frame: Frame, gate: Gate, passage: Passage): Promise<void> {
+    const { common, http } = passage.event;
+    let fields: MessageFields;
+    try {
+      fields = await this.#decode(this.#method!, frame);
+    } catch (error) {
+      throw this.#end(passage, guardDecision(common.event_id, messageRefusal(faultOf(error))));
+    }
+    const grpc = { ...http!.request.grpc!, ...fields };
+    const draft = { common, http: { request: { ...http!.request, grpc } } } as Draft;
+    const { allowed, decision } = gate.preview(draft);
+    const wasAnswered = decision.decision === "ask" && decision.rule.id === passage.decision.rule.id;
+    if (allowed || wasAnswered) return;
+    const { event_id } = common;
+    // The record has no values of messages.
+    const bare = { matched_fields: [], near_misses: [] };
+    throw this.#end(passage, { ...decision, event_id, decision: "block", ...bare });
+  }
+
+  /** Records the end of a call by one of its later messages. */
+  #end(passage: Passage, refusal: Decision): SbxError {
+    this.refusal = refusal;
+    const error = `a later message of the call was refused: ${summary(refusal)}`;
+    passage.finish({ error, decision: refusal });
+    return new SbxError("policy.blocked", error);
+  }
+}
+
+/** Why no message of a call can be read, by its head. */
+function hidden(headers: readonly Header[]): string | undefined {
+  const types = headers.filter(([name]) => name === "content-type");
+  if (types.length !== 1 || !PROTOBUF.test(types[0][1].trim())) {
+    return "its content type is not application/grpc or application/grpc-web, with protobuf";
+  }
+  return encodingOf(headers) === undefined ? undefined : "its body has a content-encoding";
+}
+
+function faultOf(error: unknown): string {
+  if (error instanceof Unreadable) return error.message;
+  throw error;
+}
+
+/** Refusal of a call whose messages rules cannot be asked about. */
+export function messageRefusal(fault: string): Refusal {
+  return {
+    id: "guard-grpc",
+    reason: `a rule reads the messages of this service, and this call's cannot be read: ${fault}`,
+    remedy:
+      "send it as the service's own clients do; renew the profile's descriptors if the service is newer",
+  };
+}
+
+/** A message with its prefix. */
+interface Frame {
+  flag: number;
+  /** without the prefix */
+  bytes: Uint8Array;
+  /** where the next one begins */
+  end: number;
+}
+
+/** The message at a place; `undefined` where it is not whole. */
+function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
+  if (bytes.length - at < PREFIX) return undefined;
+  const end = at + PREFIX + new DataView(bytes.buffer, bytes.byteOffset + at).getUint32(1);
+  return end > bytes.length ? undefined : { flag: bytes[at], bytes: bytes.subarray(at + PREFIX, end), end };
+}
+
+/**
+ * Undoes the compression of a message. Only one gzip without options is read: some readers stop at the end of
+ * the first, and others read on.
+ */
+async function inflate(bytes: Uint8Array, encodings: readonly string[]): Promise<Uint8Array> {
+  if (encodings.length !== 1 || encodings[0] !== "gzip") throw new Unreadable("its compression is not gzip");
+  const isPlainHead = bytes.length >= GZIP_HEAD + GZIP_TAIL && bytes[0] === 0x1f && bytes[1] === 0x8b &&
+    bytes[2] === 8 && bytes[3] === 0;
+  if (!isPlainHead) throw new Unreadable("its compression is damaged, or has options");
+  const { crc32, inflateRawSync } = await import("node:zlib");
+  const data = bytes.subarray(GZIP_HEAD, -GZIP_TAIL);
+  let plain: Uint8Array, read: number;
+  try {
+    // With `info`, the answer is not the one that its type names.
+    const { buffer, engine } = inflateRawSync(data, {
+      info: true,
+      maxOutputLength: GRPC_MESSAGE_MAX,
+    }) as unknown as { buffer: Uint8Array; engine: { bytesWritten: number } };
+    [plain, read] = [new Uint8Array(buffer), engine.bytesWritten];
+  } catch {
+    throw new Unreadable("its compression is damaged, or it is too long");
+  }
+  const tail = new DataView(bytes.buffer, bytes.byteOffset + bytes.length - GZIP_TAIL);
+  const isWhole = read === data.length && tail.getUint32(4, true) === plain.length &&
+    tail.getUint32(0, true) === crc32(plain);
+  if (!isWhole) throw new Unreadable("its compression is damaged");
+  return plain;
+}
+
+/**
+ * The body of a client that sends message after message: each passes once it is whole and was checked. The
+ * first one was decided on before.
+ */
+export class CheckedMessages implements BodySource {
+  readonly #body: BodySource;
+  readonly #check: (frame: Frame) => Promise<void>;
+  readonly #budget: BufferBudget;
+  #held = new ByteBuffer();
+  #reserved = 0;
+  #isFirst = true;
+
+  /** @param budget of its held bytes; {@linkcode release} gives them back */
+  constructor(body: BodySource, check: (frame: Frame) => Promise<void>, budget: BufferBudget) {
+    this.#body = body;
+    this.#check = check;
+    this.#budget = budget;
+  }
+
+  get trailers(): readonly Header[] {
+    return this.#body.trailers;
+  }
+
+  get done(): boolean {
+    return this.#body.done && this.#held.count === 0;
+  }
+
+  get ready(): boolean {
+    return this.#body.ready;
+  }
+
+  /** @throws {SbxError} `policy.blocked` */
+  async read(): Promise<Uint8Array | null> {
+    while (true) {
+      const piece = await this.#body.read();
+      // A message that was cut off is none: it ends with the body, unsent.
+      if (piece === null) {
+        this.release();
+        return null;
+      }
+      this.#held.add(piece);
+      const { bytes } = this.#held;
+      let end = 0;
+      for (let frame = frameAt(bytes, 0); frame; frame = frameAt(bytes, end)) {
+        if (!this.#isFirst) await this.#check(frame);
+        this.#isFirst = false;
+        end = frame.end;
+      }
+      this.#reserve(bytes.length - end);
+      if (end === 0) continue;
+      this.#held = new ByteBuffer();
+      this.#held.add(bytes.subarray(end));
+      return bytes.subarray(0, end);
+    }
+  }
+
+  release(): void {
+    this.#held = new ByteBuffer();
+    this.#reserve(0);
+  }
+
+  #reserve(count: number): void {
+    const more = count - this.#reserved;
+    if (count > GRPC_MESSAGE_MAX + PREFIX || more > 0 && !this.#budget.take(more)) {
+      throw new SbxError("policy.blocked", "a message is too long to be read for rules");
+    }
+    if (more < 0) this.#budget.bytes += more;
+    this.#reserved = count;
+  }
+}
+
+/** Checks the later messages of a body that is here. @throws {SbxError} `policy.blocked` */
+export async function checkLater(bytes: Uint8Array, check: (frame: Frame) => Promise<void>): Promise<void> {
+  let at = frameAt(bytes, 0)?.end;
+  for (let frame = at && frameAt(bytes, at); frame; frame = frameAt(bytes, at)) {
+    await check(frame);
+    at = frame.end;
+  }
+}
