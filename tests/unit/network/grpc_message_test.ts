@@ -6,7 +6,8 @@ import { assert, assertEquals } from "@std/assert";
 import { openTypes } from "../../../lib/network/grpc/mod.ts";
 import { echoDescriptors } from "../../helper/descriptors.ts";
 import { GRPC_HOST, grpcCalls, GrpcServer } from "../../helper/grpc.ts";
-import { TestNet } from "../../helper/net.ts";
+import { ALL, KEY, world } from "../../helper/credential.ts";
+import { TestNet, type TestNetOptions } from "../../helper/net.ts";
 
 /** The message type of the descriptors, made by Python at run time. */
 const MESSAGES = `
@@ -27,10 +28,15 @@ http.request.grpc.service == "test.Echo" && http.request.grpc.message.parent.sta
 '''
 `;
 
+interface Options extends Pick<TestNetOptions, "rules" | "broker"> {
+  port?: number;
+  described?: boolean;
+}
+
 /** Runs calls of a guest with rules on messages. @returns its lines */
 async function calls(
   program: string,
-  { rules = RULES, port = 443, described = true } = {},
+  { rules = RULES, port = 443, described = true, broker }: Options = {},
   check: (net: TestNet, server: GrpcServer) => void | Promise<void> = () => {},
 ): Promise<string[]> {
   let target = { hostname: "", port: 0 };
@@ -38,6 +44,7 @@ async function calls(
   await using net = await TestNet.open({
     target: () => target,
     rules,
+    ...(broker && { broker }),
     grpcTypes: () => described ? types : undefined,
   });
   await using server = await GrpcServer.start(net.dir, port === 443 ? await net.leaf(GRPC_HOST) : undefined);
@@ -163,3 +170,22 @@ Deno.test("without descriptors a rule on messages refuses calls, and without suc
   assert(refused.includes("the profile has no descriptors"), refused);
   assertEquals(await calls(program, { rules: "" }), ["b'\\xff!'"]);
 });
+
+Deno.test(
+  "a secret in a message that was read is taken out within its length, and rules see its ref",
+  world([{ provider: "github", secret: KEY.github }], async ({ open }) => {
+    const seen: unknown[] = [];
+    const lines = await calls(
+      `request = message(parent="${KEY.github}")
+reply = unary("Unary")(request)
+print(len(reply) - len(request), b"${KEY.github}" in reply)
+print(unary("Unary")(message(parent="next"))[-1:])
+`,
+      { broker: await open(ALL) },
+      (net) => {
+        seen.push(JSON.stringify(net.gate.entries).includes(KEY.github));
+      },
+    );
+    assertEquals([lines, seen], [["1 False", "b'!'"], [false]]);
+  }),
+);
