@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
+import { echoDescriptors } from "../helper/descriptors.ts";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { sh as onHost } from "../helper/repository.ts";
 import { doctorSteps } from "./doctor_steps.ts";
@@ -9,6 +10,15 @@ import { learnSteps } from "./learn_steps.ts";
 import { makeUpstreams, PACK, RULES, SECRET, SHOWN, startOllama } from "./net_world.ts";
 import type { DecidedEvent, Finding } from "../../lib/event/mod.ts";
 import type { Parsed } from "../helper/json.ts";
+
+/** Calls that create something in production are refused. */
+const GRPC = `[grpc]
+descriptors = ["echo.binpb"]
+
+[profiles.rules.no-production]
+action = "block"
+match = 'http.request.grpc.service == "test.Echo" && http.request.grpc.message.parent == "projects/prod"'
+`;
 
 Deno.test("the network of a VM", async (t) => {
   const folder = await Deno.makeTempDir();
@@ -32,6 +42,8 @@ Deno.test("the network of a VM", async (t) => {
     await Deno.writeTextFile(profile, `[host]\nservices = ["ollama:${ollama.addr.port}"]\n`, {
       append: true,
     });
+    await Deno.writeFile(join(sbx.home, "profiles/net/echo.binpb"), echoDescriptors());
+    await Deno.writeTextFile(profile, GRPC, { append: true });
     await sbx.ok("create", "dev", "--profile", "net");
     const { session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "60", "-c", line);
@@ -76,6 +88,24 @@ Deno.test("the network of a VM", async (t) => {
         assert(!world.received.some(({ method }) => method === "DELETE"));
       },
     );
+
+    await t.step("a rule reads a field of a gRPC message by the profile's descriptors", async () => {
+      // A message in its frame: five bytes, and field 1 with a text of 12 or 13.
+      const call = (message: string) =>
+        sh(
+          `printf '${message}' >/tmp/message && curl -sSi --http2 -H content-type:application/grpc -H te:trailers ` +
+            "--data-binary @/tmp/message https://site.example/test.Echo/Unary",
+        );
+      const dev = await call(String.raw`\0\0\0\0\16\12\14projects/dev`);
+      assertStringIncludes(dev.stdout, `"path":"/test.Echo/Unary"`, dev.stderr);
+      const prod = await call(String.raw`\0\0\0\0\17\12\15projects/prod`);
+      assertStringIncludes(prod.stdout, "grpc-status: 7", prod.stderr);
+      const seen = (await events("http")).filter(({ http }) => http.request.grpc).map((event) => [
+        event.http.request.grpc.message_type,
+        event.rule_id === "no-production",
+      ]);
+      assertEquals(seen, [["test.Request", false], ["test.Request", true]]);
+    });
 
     await t.step(
       "a client with a ref as its key: the upstream sees the secret, and nothing in the guest does",
