@@ -8,7 +8,7 @@ import { blake2b } from "hash-wasm";
 import { archiveFiles, type Deb, serveFiles } from "../helper/apt.ts";
 import { sha256 } from "../helper/cache.ts";
 import { NPM_HOST as NPM, NpmProject } from "../helper/npm_project.ts";
-import { randomBytes } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import { eventually, Sbx } from "../helper/sbx.ts";
 import { TestUpstreams } from "../helper/upstream.ts";
 import { zip } from "../helper/zip.ts";
@@ -24,6 +24,7 @@ npm = true
 pip = true
 docker = true
 apt = true
+maven = true
 
 [profiles.rules.no-blocked]
 action = "block"
@@ -44,6 +45,26 @@ async function makeWheel(): Promise<{ content: Uint8Array<ArrayBuffer>; path: st
 }
 
 const ARCHIVE = "archive.example";
+const MAVEN = "repo.maven.apache.org";
+const RELEASE = "/maven2/com/example/pad/1.0/pad-1.0";
+
+/** A release as Maven Central has it, by path. */
+function mavenRelease(): Map<string, Uint8Array<ArrayBuffer> | string> {
+  const jar = new Uint8Array(randomBytes(1_000_000));
+  const pom =
+    "<project><groupId>com.example</groupId><artifactId>pad</artifactId><version>1.0</version></project>";
+  const sums = ([["jar", jar], ["pom", pom]] as const).flatMap(([kind, content]) =>
+    ["sha1", "sha512"].map((form): [string, string] => [
+      `${RELEASE}.${kind}.${form}`,
+      createHash(form).update(content).digest("hex"),
+    ])
+  );
+  return new Map<string, Uint8Array<ArrayBuffer> | string>([
+    [`${RELEASE}.jar`, jar],
+    [`${RELEASE}.pom`, pom],
+    ...sums,
+  ]);
+}
 
 /** A Debian package with a file that no encoding shortens. */
 async function makeDeb(): Promise<Deb> {
@@ -85,13 +106,14 @@ Deno.test("two VMs share a cache", async (t) => {
   const deb = await makeDeb();
   const architecture = Deno.build.arch === "aarch64" ? "arm64" : "amd64";
   const archive = serveFiles(archiveFiles([deb], { release: "Release", architectures: [architecture] }));
+  const maven = serveFiles(mavenRelease(), "");
   /** `bytes` that the other registries have sent */
   let others = 0;
-  const world = await TestUpstreams.make([NPM, ARCHIVE, ...hosts.keys()], async (request) => {
+  const world = await TestUpstreams.make([NPM, ARCHIVE, MAVEN, ...hosts.keys()], async (request) => {
     const { hostname, pathname } = new URL(request.url);
     if (hostname === NPM) return project.answer(pathname);
-    if (hostname === ARCHIVE) {
-      const response = archive({ pathname });
+    if (hostname === ARCHIVE || hostname === MAVEN) {
+      const response = (hostname === MAVEN ? maven : archive)({ pathname });
       others += (await response.clone().arrayBuffer()).byteLength;
       return response;
     }
@@ -201,6 +223,23 @@ Deno.test("two VMs share a cache", async (t) => {
       },
     );
 
+    await t.step(
+      "what Maven gets of a release comes from the cache, at most 5 % of the first one's bytes",
+      async () => {
+        // Its requests: each file, then the sum that it compares.
+        const files = ["pom", "jar"].flatMap((kind) => [`${RELEASE}.${kind}`, `${RELEASE}.${kind}.sha1`]);
+        const line = `curl -sS --fail ${
+          files.map((path) => `https://${MAVEN}${path}`).join(" ")
+        } | sha256sum`;
+        const first = await measured("one", line);
+        await kept(PACKAGES.length + 8);
+        const second = await measured("two", line);
+        assertEquals(second.stdout, first.stdout);
+        assert(first.bytes > 1_000_000);
+        assert(second.bytes <= first.bytes * 0.05, `${second.bytes} of ${first.bytes} bytes`);
+      },
+    );
+
     await t.step("a rule of the VM forbids what the cache has", async () => {
       const { stdout } = await sh(
         "two",
@@ -211,7 +250,7 @@ Deno.test("two VMs share a cache", async (t) => {
 
     await t.step("a cleared cache is filled again; switched off, VMs download", async () => {
       const cleared = JSON.parse(await sbx.ok("cache", "clear", "--json"));
-      assertEquals(cleared.artifacts, PACKAGES.length + 6);
+      assertEquals(cleared.artifacts, PACKAGES.length + 8);
       assert(cleared.bytes > 6_000_000);
       const line = `curl -sS --fail https://registry.example/v2/pad/blobs/sha256:${
         sha256(layer)
