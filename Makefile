@@ -8,7 +8,7 @@ ROLES := sbx-service sbx-process sbx-gateway sbx-admin sbx-mcp-aggregator sbx-mc
 
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test unit e2e test-agents test-arm64 test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-slurm test-swift test-vms sdk sdk-packages sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
+.PHONY: help demo test unit e2e test-agents test-arm64 test-ci test-docker test-faults test-hosts test-http test-kvm test-large test-many test-packages test-sdk test-slurm test-swift test-vms sdk sdk-packages sdk-tools setup deps check fmt bench bench-compare mutate test-fleet engines build dylib install deb packages apt-repo pkg release clean image docs
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -106,8 +106,8 @@ sdk-tools: sdk-packages ## JavaScript of the SDK, and what its tests run in
 test-sdk: setup deps image sdk-tools ## both SDKs: Node, Deno, Bun, Python
 	@scripts/test.sh sdk
 
-# 50 creates at once in the queue of one machine, and 20 patches judged in copies of one VM by each SDK; the figures are shown at
-# the end. COUNT=N makes fewer.
+# 50 creates at once in the queue of one machine, and 20 patches judged in copies of one VM by each SDK, beside 20 VMs of their own,
+# from a template and booted; the figures are shown at the end. COUNT=N makes fewer.
 test-many: setup deps image ## 50 creates at once, 20 patches in copies; COUNT=N
 	@rm -rf .cache/figures
 	@scripts/test.sh many
@@ -118,6 +118,10 @@ test-many: setup deps image ## 50 creates at once, 20 patches in copies; COUNT=N
 test-slurm: setup deps image ## VMs in jobs of Slurm, two nodes on loopback
 	@SLURM=1 scripts/deps.sh
 	@scripts/test.sh slurm
+
+# scripts/ci.sh to its end in a Debian bookworm of its own (.cache/roots), with what runs VMs and no more, as a user without sudo.
+test-ci: setup deps image ## the script of build servers in a bare Debian, as root
+	@scripts/test.sh bare
 
 # What the HTTP servers of Debian take for a request, compared with what a relay of other protocols lets through; installs the
 # servers. COUNT and SEED choose other bytes.

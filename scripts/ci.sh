@@ -1,6 +1,7 @@
 #!/bin/bash
 # ci.sh: what action.yml and the guides of docs/guides/ci.md run on a build server. Settings come from the environment:
-# SBX_CI_COMMAND (required), SBX_CI_FROM_DIR, SBX_CI_IMAGE, SBX_CI_PROFILE, SBX_CI_FAIL_ON, SBX_CI_POLICY_TESTS, SBX_CI_OUT.
+# SBX_CI_COMMAND (required), SBX_CI_FROM_DIR, SBX_CI_IMAGE, SBX_CI_PROFILE, SBX_CI_FAIL_ON, SBX_CI_POLICY_TESTS, SBX_CI_OUT,
+# SBX_CI_TEMPLATE (not empty: the home has no template, and is cached: one is made for the next job).
 # It uses the sbx of PATH, or this clone's, for which it makes the image once. The exit code is that of `sbx ci`, or 1 where
 # that succeeded and a policy test failed.
 set -euo pipefail
@@ -23,10 +24,13 @@ mkdir -p "$out"
 # holds a shared lock; who gets it alone is the first, or the last.
 home=${SBX_HOME:-$HOME/.sbx}
 mkdir -p -m 0700 "$home"
+# Of another processor it is removed, and the cache keeps what it has: only a home without any gets one.
+has_template=$(find "${SBX_TEMPLATES_DIR:-$home/templates}" -name template.json -print -quit 2>/dev/null || true)
 exec 8>>"$home/ci.lock"
 if flock -n -x 8; then
   rm -f "$home/ci.keep"
-  "$sbx" status 2>/dev/null 8>&- | grep -q '^service  *not running' || touch "$home/ci.keep"
+  # Its exit code is 1 where nothing runs.
+  { "$sbx" status 2>/dev/null 8>&- || true; } | grep -q '^service  *not running' || touch "$home/ci.keep"
 fi
 flock -s 8
 end() {
@@ -38,6 +42,9 @@ trap end EXIT
 policy=0
 if [ -n "${SBX_CI_POLICY_TESTS:-}" ]; then
   "$sbx" policy test "$SBX_CI_POLICY_TESTS" --profile "$profile" --junit "$out/policy.xml" 8>&- || policy=1
+fi
+if [ -n "${SBX_CI_TEMPLATE:-}" ] && [ -z "${SBX_CI_IMAGE:-}$has_template" ]; then
+  "$sbx" template make "$profile" >/dev/null 8>&- || echo "ci.sh: without a template VMs boot, which takes longer" >&2
 fi
 arguments=(--profile "$profile" --fail-on "${SBX_CI_FAIL_ON:-high}" --out "$out")
 [ -z "${SBX_CI_FROM_DIR:-}" ] || arguments+=(--from-dir "$SBX_CI_FROM_DIR")

@@ -25,6 +25,7 @@ wanted() {
   # bookworm's QEMU brings its own virtiofsd.
   [ "${VERSION_CODENAME:-}" = bookworm ] || echo "virtiofsd|shares a VM's workspace with the host"
   echo "uidmap|lets users who are not root share a VM's workspace"
+  command -v mount >/dev/null || echo "mount|gives virtiofsd the workspace alone; mounts the guest's root file system while it is made"
   echo "e2fsprogs|formats the disk that a VM writes to"
   command -v ssh >/dev/null || echo "openssh-client|connects editors and SSH clients to VMs"
   [ -n "${RUNS_ONLY:-}" ] || build_tools
@@ -65,7 +66,6 @@ wanted() {
 
 # What makes a guest's image.
 build_tools() {
-  command -v mount >/dev/null || echo "mount|mounts the guest's root file system while it is made"
   echo "mmdebstrap|makes the guest's root file system out of Debian packages"
   echo "erofs-utils|packs the root file system"
   echo "patchelf|links the programs of sbx in guests to their own libraries"
