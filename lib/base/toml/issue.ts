@@ -56,9 +56,13 @@ function messageOf(issue: z.core.$ZodIssue): string {
       return `must be ${issue.values.length > 1 ? "one of " : ""}${values}`;
     }
     case "too_small":
-      return `must be at least ${issue.minimum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive === false ? "more than" : "at least"} ${issue.minimum}${
+        unitOf(issue.origin, issue.minimum)
+      }`;
     case "too_big":
-      return `must be at most ${issue.maximum}${unitOf(issue.origin)}`;
+      return `must be ${issue.inclusive === false ? "less than" : "at most"} ${issue.maximum}${
+        unitOf(issue.origin, issue.maximum)
+      }`;
     case "invalid_format":
       // Without words of its schema, the message would be the pattern.
       return issue.message.includes(String(issue.pattern)) ? "has an unsupported form" : issue.message;
@@ -83,8 +87,9 @@ function nameOfType(type: string): string {
 }
 
 /** Unit of a limit: characters of a text, elements of a list. */
-function unitOf(origin: string): string {
-  return origin === "string" ? " characters" : origin === "array" ? " elements" : "";
+function unitOf(origin: string, count: number | bigint): string {
+  const unit = { string: " character", array: " element" }[origin];
+  return unit === undefined ? "" : count === 1 ? unit : `${unit}s`;
 }
 
 // Schemas of zod, searched for the keys that a table may have.

@@ -52,3 +52,17 @@ Deno.test("no route says a pattern where a text has a wrong form", () => {
   }
   assert(tried > 20, `${tried} texts`);
 });
+
+Deno.test("a limit that a value has to pass is said so, and one element is one", () => {
+  const schema = z.object({
+    seconds: z.number().positive(),
+    share: z.number().lt(1),
+    words: z.array(z.string()).min(1),
+  });
+  const { error } = schema.safeParse({ seconds: 0, share: 1, words: [] });
+  assertEquals(error!.issues.flatMap((issue) => describeIssue(issue, schema)).map(({ message }) => message), [
+    "must be more than 0",
+    "must be less than 1",
+    "must be at least 1 element",
+  ]);
+});

@@ -77,7 +77,7 @@ const BAD: [string, string, string][] = [
   [
     "no source",
     GOOD.replace(/sources:[\s\S]*findings:/, "sources: []\nfindings:"),
-    "sources p.yaml:11: must be at least 1 elements",
+    "sources p.yaml:11: must be at least 1 element",
   ],
   [
     "a sigma source in JSON",
