@@ -119,7 +119,7 @@ test-slurm: setup deps image ## VMs in jobs of Slurm, two nodes on loopback
 	@SLURM=1 scripts/deps.sh
 	@scripts/test.sh slurm
 
-# scripts/ci.sh to its end in a Debian bookworm of its own (.cache/roots), with what runs VMs and no more, as a user without sudo.
+# scripts/ci.sh to its end in a bookworm of its own (.cache/roots), with the packages that run VMs alone, as a user without sudo.
 test-ci: setup deps image ## the script of build servers in a bare Debian, as root
 	@scripts/test.sh bare
 

@@ -1,5 +1,5 @@
 /**
- * scripts/ci.sh as a runner has it: in a Debian with nothing but what VMs need, from sources of its own, as a
+ * scripts/ci.sh on a runner: in a Debian with the packages that run VMs alone, from sources of its own, as a
  * user without sudo and without KVM, with the image and the template that its cache brought back.
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";

@@ -225,7 +225,7 @@ function firstAnswer(socket: Socket, head: string): Promise<FirstAnswer> {
     let bytes = Buffer.alloc(0);
     let answer: FirstAnswer | undefined;
     const done = (result: FirstAnswer) => {
-      // Deno reads on before the next listener is there, and what it reads would be lost.
+      // Deno reads on before the next listener is there, and these bytes would be lost.
       socket.pause();
       socket.removeAllListeners("data").removeAllListeners("error").removeAllListeners("close");
       // Errors come as the end of the connection.
