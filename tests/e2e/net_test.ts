@@ -42,8 +42,6 @@ Deno.test("the network of a VM", async (t) => {
     await Deno.writeTextFile(profile, `[host]\nservices = ["ollama:${ollama.addr.port}"]\n`, {
       append: true,
     });
-    await Deno.writeFile(join(sbx.home, "profiles/net/echo.binpb"), echoDescriptors());
-    await Deno.writeTextFile(profile, GRPC, { append: true });
     await sbx.ok("create", "dev", "--profile", "net");
     const { session_id } = JSON.parse(await sbx.ok("info", "dev", "--json"));
     const sh = (line: string) => sbx.cli("exec", "dev", "--timeout", "60", "-c", line);
@@ -90,6 +88,10 @@ Deno.test("the network of a VM", async (t) => {
     );
 
     await t.step("a rule reads a field of a gRPC message by the profile's descriptors", async () => {
+      const before = await Deno.readTextFile(profile);
+      await Deno.writeFile(join(sbx.home, "profiles/net/echo.binpb"), echoDescriptors());
+      await Deno.writeTextFile(profile, before + GRPC);
+      await sbx.ok("policy", "reload", "dev");
       // A message in its frame: five bytes, and field 1 with a text of 12 or 13.
       const call = (message: string) =>
         sh(
@@ -105,6 +107,8 @@ Deno.test("the network of a VM", async (t) => {
         event.rule_id === "no-production",
       ]);
       assertEquals(seen, [["test.Request", false], ["test.Request", true]]);
+      await Deno.writeTextFile(profile, before);
+      await sbx.ok("policy", "reload", "dev");
     });
 
     await t.step(
