@@ -1,4 +1,4 @@
-/** When a page reads again what the stream of events only announces. */
+/** When a page reads its data again after events that only announce it. */
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { type LiveMessage, onMessage } from "./live.ts";

@@ -73,7 +73,7 @@ print(outcome(lambda: list(stream(message(parent="projects/prod")))))
           "prod",
           "test.Request",
         ]]);
-        // Neither the record nor its decisions hold what the messages say.
+        // Neither the record nor its decisions hold the content of messages.
         assert(!JSON.stringify(net.gate.entries).includes("topics/a"));
       },
     );

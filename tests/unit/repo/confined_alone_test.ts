@@ -1,10 +1,10 @@
-/** The git that is the first to read a guest's pack: what an attacker who has taken it over can reach. */
+/** Reach of an attacker who has taken over the git that is the first to read a guest's pack. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
 import { landlockVersion } from "../../../ffi/libc/landlock.ts";
 import { Git } from "../../../lib/repo/git.ts";
 
-/** Tries everything that it must not, and says what it got. */
+/** Tries everything that it must not do, and prints its successes. */
 const ATTACKER = `#!/bin/sh
 root=$1
 cat "$root/store/kept" "$root/lent/objects/kept"

@@ -1,7 +1,4 @@
-/**
- * The program that unpacks a layer before its hash is known: what an attacker who has taken it over can
- * reach.
- */
+/** Reach of an attacker who has taken over the program that unpacks a layer before its hash is known. */
 import { assertEquals, assertRejects } from "@std/assert";
 import { join } from "node:path";
 import { landlockVersion } from "../../../../ffi/libc/landlock.ts";
@@ -38,7 +35,7 @@ Deno.test({
       Deno.env.set("PATH", `${bin}:${path}`);
       Deno.env.set("SBX_TEST_SECRET", "of the host");
       assertEquals(await unpack(`${root}/secret /etc/passwd /proc/self/environ`), ["file"]);
-      // What it may read is found: the attempts are real.
+      // A file that it may read is found: the attempts are real.
       await Deno.remove(join(root, "rootfs.erofs"));
       await assertRejects(() => unpack(join(bin, "gzip")), SbxError, "gzip cannot unpack a layer");
     } finally {
