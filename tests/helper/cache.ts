@@ -114,7 +114,16 @@ export class CacheWorld implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     for (const net of this.#nets) await net[Symbol.asyncDispose]();
     await Promise.all(this.#servers.map((server) => server.shutdown()));
-    await Deno.remove(this.dir, { recursive: true });
+    // Copies are kept or dropped behind the answers of their guests, and make files while these are removed.
+    await eventually("its folder is removed", () => {
+      try {
+        Deno.removeSync(this.dir, { recursive: true });
+        return true;
+      } catch (error) {
+        if ((error as { code?: string }).code === "ENOTEMPTY") return false;
+        throw error;
+      }
+    });
   }
 }
 
