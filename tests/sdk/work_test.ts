@@ -38,7 +38,10 @@ Deno.test({
         assertStringIncludes(thrown.reply.message, "the callback threw");
 
         // It has ended, with output to read, when the client has it.
-        assertEquals(await call("pty", { command: ["true"] }), { text: "shown\n", code: 1000 });
+        for (const size of [{}, { cols: 80, rows: 24 }]) {
+          const ended = { text: "shown\n", code: 1000 };
+          assertEquals(await call("pty", { command: ["true"], ...size }), ended);
+        }
         const flat = await assertRejects(() => call("pty", { cols: 0, rows: 5 }), SdkError);
         assertEquals(flat.reply.code, "request.invalid");
 

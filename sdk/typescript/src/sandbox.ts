@@ -267,7 +267,10 @@ export class Sandbox implements AsyncDisposable {
     // One of a short program may have ended already, with output to read.
     if (!isThere) throw terminalError(socket.end!);
     const pty = new Pty(socket);
-    if (cols !== undefined || rows !== undefined) await pty.resize(cols ?? 80, rows ?? 24);
+    if (cols !== undefined || rows !== undefined) {
+      // One that has ended takes no size; who reads it gets its output, and why it ended.
+      await pty.resize(cols ?? 80, rows ?? 24).catch(() => {});
+    }
     return pty;
   }
 

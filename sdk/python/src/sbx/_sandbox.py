@@ -321,7 +321,10 @@ class Sandbox:
             raise terminal_error(*socket.end or (0, ""))
         pty = Pty(socket)
         if cols is not None or rows is not None:
-            pty.resize(80 if cols is None else cols, 24 if rows is None else rows)
+            try:
+                pty.resize(80 if cols is None else cols, 24 if rows is None else rows)
+            except SbxError:
+                pass  # It has ended; who reads it gets its output, and why it ended.
         return pty
 
     def fork(
