@@ -31,11 +31,29 @@ Deno.test("one rule about one subject is one row, its newest first", () => {
 Deno.test("another rule, subject, session or state is another row, and so is one without a subject", () => {
   const others = [{ rule_id: "x" }, { subject: "x" }, { session_id: "x" }, { title: "x" }, {
     states: closed,
-  }];
+  }, { decision: { outcome: "blocked" } }];
   for (const other of others) {
     assertEquals(ids(finding("2", other), finding("1")), [["2"], ["1"]], JSON.stringify(other));
   }
   assertEquals(ids(finding("2", { subject: undefined }), finding("1", { subject: undefined })), [["2"], [
     "1",
   ]]);
+});
+
+Deno.test("a row has one outcome and one verdict: the ones that it shows are those of all its findings", () => {
+  const as = (verdict: string) => ({ states: [{ ...closed[0], verdict }] });
+  assertEquals(ids(finding("2", as("accepted")), finding("1", as("true-positive"))), [["2"], ["1"]]);
+  assertEquals(ids(finding("2", as("accepted")), finding("1", as("accepted"))), [["2", "1"]]);
+  assertEquals(
+    ids(
+      finding("3", { decision: { outcome: "blocked" } }),
+      finding("2", { decision: { outcome: "allowed" } }),
+      finding("1"),
+    ),
+    [
+      ["3"],
+      ["2"],
+      ["1"],
+    ],
+  );
 });

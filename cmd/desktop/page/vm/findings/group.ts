@@ -8,7 +8,10 @@ export type State = typeof STATES[number];
 
 /** What says which findings belong together. */
 type Grouped =
-  & Pick<ListedFinding, "finding_id" | "group" | "rule_id" | "title" | "subject" | "states" | "exception">
+  & Pick<
+    ListedFinding,
+    "finding_id" | "group" | "rule_id" | "title" | "subject" | "decision" | "states" | "exception"
+  >
   & { session_id?: string };
 
 /** Findings that a person reads as one: one row. */
@@ -20,7 +23,7 @@ export interface Group<F extends Grouped = ListedFinding> {
 
 /**
  * Findings that belong together, such as the lookups of one name, and all of one rule about one subject
- * in one state.
+ * with one outcome, in one state: the row shows them once.
  *
  * @param findings the newest first
  */
@@ -37,7 +40,9 @@ export function groupsOf<F extends Grouped>(findings: readonly F[]): Group<F>[] 
         head.rule_id,
         head.title,
         head.subject ?? head.finding_id,
+        head.decision?.outcome,
         stateOf(head),
+        head.states?.at(-1)?.verdict,
       ]),
   );
   return [...wholes.values()].map((whole) => ({
