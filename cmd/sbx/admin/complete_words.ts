@@ -110,12 +110,20 @@ async function afterCommand(
   if (short) return await afterCommand([...short, ...rest], last, isLocal);
   const known = ALIASES.get(name) ?? name;
   if (!COMMANDS.includes(known)) return NOTHING;
+  if (known === "help" && rest.length === 1) return await helpWords(rest[0]);
   const entry = await loadCommand(known);
   if (!isGroup(entry)) return await ofCommand(entry, rest, last, isLocal);
   const call = await findSubcommand(PROGRAM, entry, rest).catch(ignore("an unknown subcommand has no words"));
   const names = rest.length === 0 ? subcommandNames(entry) : [];
   const { words, paths } = call?.command ? await ofCommand(call.command, call.rest, last, isLocal) : NOTHING;
   return { words: [...names, ...words], paths };
+}
+
+/** Words that may follow `sbx help COMMAND`. */
+async function helpWords(word: string): Promise<Offer> {
+  const name = ALIASES.get(word) ?? word;
+  const entry = COMMANDS.includes(name) ? await loadCommand(name) : undefined;
+  return entry && isGroup(entry) ? { words: subcommandNames(entry) } : NOTHING;
 }
 
 function subcommandNames({ subcommands }: CommandGroup): Candidate[] {

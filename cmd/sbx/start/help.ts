@@ -21,9 +21,10 @@ export const command: Command = {
   words: { min: 0, max: 2 },
   completes: [COMMANDS],
   examples: ["sbx help", "sbx help run", "sbx help credentials add"],
-  async run({ words: [word, subcommand] }) {
+  async run({ words: [word, ...rest] }) {
     if (word === undefined) return await print(overview()), 0;
-    const name = ALIASES.get(word) ?? SHORT_FORMS.get(word)?.[0] ?? word;
+    const [name, subcommand, further] = [...SHORT_FORMS.get(word) ?? [ALIASES.get(word) ?? word], ...rest];
+    if (further !== undefined) throw usageError(command, `${word} has no subcommands`, `sbx help ${word}`);
     if (!COMMANDS.includes(name)) {
       throw await unknownCommand(PROGRAM, name, COMMAND_WORDS, TRIED.get(name)?.hint);
     }

@@ -49,7 +49,7 @@ Deno.test("words that people try lead to a command that is accepted as written",
   const attach = await run("attach", "--help");
   assertEquals([attach.code, attach.text.split("\n")[0]], [0, "sbx agent attach VM"]);
   assertStringIncludes((await run("attach")).text, "missing argument: sbx agent attach VM");
-  assertStringIncludes((await run("help", "attach")).text, "sbx agent attach VM");
+  assertEquals((await run("help", "attach")).text, attach.text);
   assertStringIncludes((await run("help", "credentials", "add")).text, "sbx credentials add PROVIDER");
   for (const [word, usage] of [["rm", "delete"], ["ls", "list"], ["ps", "list"], ["ssh", "shell"]]) {
     const { code, text } = await run(word, "--help");

@@ -31,6 +31,8 @@ Deno.test("completions: commands, options, their values and words, in the order 
     [["settings", "ex"], ["explain"]],
     [["mcp", "call", "--p"], ["--profile"]],
     [["help", "pu"], ["purge", "push", "pull"]],
+    [["help", "credentials", "a"], ["add", "audit"]],
+    [["help", "run", ""], []],
     [["agent", "c"], ["claude", "cline", "cn", "codex", "copilot"]],
     [["agent", "run", "--prompt", "c"], []],
     [["agent", "claude", "--det"], ["--detach"]],
