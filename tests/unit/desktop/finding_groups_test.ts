@@ -1,6 +1,7 @@
 /** Findings that a person reads as one row. */
 import { assertEquals } from "@std/assert";
-import { groupsOf } from "../../../cmd/desktop/page/vm/findings/group.ts";
+import { groupsOf, requestsOf } from "../../../cmd/desktop/page/vm/findings/group.ts";
+import { FINDINGS_MAX } from "../../../lib/client/api/detection.ts";
 
 const closed = [{ status: "closed" as const, at: "", by: { user: "ann", client: "" } }];
 const finding = (finding_id: string, more: Record<string, unknown> = {}) => ({
@@ -56,4 +57,11 @@ Deno.test("a row has one outcome and one verdict: the ones that it shows are tho
       ["1"],
     ],
   );
+});
+
+Deno.test("a row of more findings than a request takes is changed by several", () => {
+  const ids = Array.from({ length: 2 * FINDINGS_MAX + 1 }, (_, at) => String(at));
+  assertEquals(requestsOf(ids).map(({ length }) => length), [FINDINGS_MAX, FINDINGS_MAX, 1]);
+  assertEquals(requestsOf(ids).flat(), ids);
+  assertEquals(requestsOf(["1"]), [["1"]]);
 });

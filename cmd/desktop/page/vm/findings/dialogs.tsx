@@ -1,10 +1,11 @@
 /** The dialogs of a finding: it is closed with a verdict, or excepted. */
 import { useSignal } from "@preact/signals";
-import { api, type ListedFinding } from "../../../api/routes.ts";
+import { api, type FindingStateChange, type ListedFinding } from "../../../api/routes.ts";
 import { Dialog, FormEnd } from "../../../part/common.tsx";
 import { notice, textOf } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import type { Recorded } from "../timeline/view.tsx";
+import { requestsOf } from "./group.ts";
 
 interface End {
   vm: Recorded;
@@ -15,13 +16,18 @@ interface End {
 const VERDICTS = ["true-positive", "false-positive", "accepted"] as const;
 type Verdict = typeof VERDICTS[number];
 
+/** Gives findings a state, however many a row has. */
+export async function changeFindings({ id }: Recorded, ids: string[], state: FindingStateChange) {
+  for (const part of requestsOf(ids)) await api.changeFindings(id, part, state);
+}
+
 /** Closes findings with a verdict and a reason. */
 export function CloseDialog({ vm, title, ids, onChanged, onClose }: End & { title: string; ids: string[] }) {
   const words = text.findings;
   const form = useForm(onChanged, onClose, async (data) => {
     const verdict = data.get("verdict") as Verdict;
     const reason = String(data.get("reason")).trim() || undefined;
-    await api.changeFindings(vm.id, ids, { status: "closed", verdict, reason });
+    await changeFindings(vm, ids, { status: "closed", verdict, reason });
     return words.closed(ids.length);
   });
   return (

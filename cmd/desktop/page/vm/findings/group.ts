@@ -51,6 +51,17 @@ export function groupsOf<F extends Grouped>(findings: readonly F[]): Group<F>[] 
   }));
 }
 
+/** Most findings whose state one request changes (`FINDINGS_MAX` of the route). */
+const REQUEST_FINDINGS = 1000;
+
+/** Ids of a row's findings, in the parts that a request takes. */
+export function requestsOf(ids: readonly string[]): string[][] {
+  return Array.from(
+    { length: Math.ceil(ids.length / REQUEST_FINDINGS) },
+    (_, at) => ids.slice(at * REQUEST_FINDINGS, (at + 1) * REQUEST_FINDINGS),
+  );
+}
+
 export function stateOf({ states, exception }: Pick<ListedFinding, "states" | "exception">): State {
   const last = states?.at(-1)?.status;
   if (last === "closed" || last === "acknowledged") return last;

@@ -10,7 +10,7 @@ import { onMessage } from "../../../store/live.ts";
 import { act, connection } from "../../../store/store.ts";
 import { text } from "../../../text/en.ts";
 import type { Recorded } from "../timeline/view.tsx";
-import { CloseDialog, ExceptDialog } from "./dialogs.tsx";
+import { changeFindings, CloseDialog, ExceptDialog } from "./dialogs.tsx";
 import { Exceptions } from "./exceptions.tsx";
 import { type Group, groupsOf, stateOf, STATES } from "./group.ts";
 
@@ -90,7 +90,7 @@ function FindingRow(
   const last = states?.at(-1);
   const acknowledge = async () => {
     const isDone = await act(
-      () => api.changeFindings(vm.id, ids, { status: "acknowledged" }),
+      () => changeFindings(vm, ids, { status: "acknowledged" }),
       words.acknowledged(ids.length),
     );
     if (isDone) await onChanged();
