@@ -47,6 +47,8 @@ export class DiskRate {
     this.#before = { at, bytes, operations };
     const [passed, done] = [bytes - before.bytes, operations - before.operations];
     // The operation under way counts when it is done, which at a low rate is much of a second's bytes.
-    return done > 0 && passed + passed / done >= HELD_PART * this.#bytesPerMs * (at - before.at);
+    // Behind a lone one there may be none.
+    const underWay = done > 1 ? passed / done : 0;
+    return done > 0 && passed + underWay >= HELD_PART * this.#bytesPerMs * (at - before.at);
   }
 }

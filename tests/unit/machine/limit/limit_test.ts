@@ -200,6 +200,8 @@ Deno.test("a disk is held back where it was as fast as it may since the last loo
   assertEquals(look(9_000, 92_500_000, 1_300), false);
   assertEquals(look(10_000, 93_250_000, 1_303), true, "three operations of 250,000, and one under way");
   assertEquals(look(11_000, 93_250_000, 1_303), false, "idle");
+  assertEquals(look(12_000, 93_850_000, 1_304), false, "a lone operation, which nothing made wait");
+  assertEquals(look(13_000, 94_850_000, 1_305), true, "one that took the whole second");
 });
 
 Deno.test("a disk at its rate is reported once, and one whose machine has ended is left alone", async () => {
