@@ -44,7 +44,10 @@ Deno.test("scripts/ci.sh in a bare Debian, as a user without sudo, to its end", 
   await asRoot(
     "RUNS_ONLY=1 scripts/deps.sh && apt-get install -qq -y --no-install-recommends make >/dev/null",
   );
-  await asRoot(`userdel -f -r runner 2>/dev/null; useradd --create-home --shell /bin/bash runner`);
+  const uid = await freeUid();
+  await asRoot(
+    `userdel -f -r runner 2>/dev/null; useradd --uid ${uid} --create-home --shell /bin/bash runner`,
+  );
   const home = join(ROOT, HOME);
   try {
     await prepare(home);
@@ -99,9 +102,21 @@ Deno.test("scripts/ci.sh in a bare Debian, as a user without sudo, to its end", 
       },
     );
   } finally {
-    await asRoot("pkill -u runner; userdel -f -r runner; true");
+    await asRoot(`pkill -u ${uid}; userdel -f -r runner; true`);
   }
 });
+
+/**
+ * Id of a user that no process of this machine has. The system has the machine's processes: with the id of
+ * its first user, the end of the runner's would be the end of all that a person of this machine runs.
+ */
+async function freeUid(): Promise<number> {
+  const line = "uid=58000; while pgrep -u $uid >/dev/null; do uid=$((uid + 1)); done; echo $uid";
+  const { stdout, stderr } = await enter(line);
+  const uid = Number(stdout.trim());
+  assert(uid >= 58000, stderr);
+  return uid;
+}
 
 /** Sources, image and a project of the runner's own, as a checkout and a cache bring them. */
 async function prepare(home: string): Promise<void> {
