@@ -126,7 +126,6 @@ const logs = {
 };
 
 /** Texts of the first steps; their commands are the CLI's. */
-
 const firstSteps = {
   title: "First steps",
   progress: (done: number, all: number) => done === all ? "All done." : `${done} of ${all} done`,
