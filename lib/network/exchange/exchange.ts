@@ -252,7 +252,7 @@ export class HttpExchange {
     await this.#outlet.proceed?.();
     const request = await this.#describe(captured);
     request.draft = labelled(request.draft, { event_id: announcement.event.common.event_id });
-    const refusal = requestRefusal(this.#context, request.draft);
+    const refusal = requestRefusal(this.#context, request.draft, request);
     if (refusal) throw new SentAnew(() => this.#refuse(refusal, request));
     const passage = await this.#decide(request.draft);
     if (!passage.allowed) throw new SentAnew(() => this.#refuse(passage.decision, request));
@@ -276,7 +276,7 @@ export class HttpExchange {
     const signature = this.#signature;
     const grpc = grpcOf(head);
     if (grpc) this.#grpc = new GrpcCounts();
-    const messages = this.#messages = grpc && CallMessages.of(this.#context, head);
+    const messages = this.#messages = CallMessages.of(this.#context, head);
     // Of a push, the pack is searched.
     const isWhole = signature?.needsBody || git && broker.seeksDecoys;
     const needed = isWhole
@@ -286,7 +286,7 @@ export class HttpExchange {
       encodingOf(head.headers) === undefined ? needed : BUFFERED_BODY_MAX,
       (needed === 0 || messages !== undefined) && mayStream(this.#incoming, head),
     );
-    if (messages) Object.assign(grpc!, await messages.read(body));
+    if (messages && grpc) Object.assign(grpc, await messages.read(body));
     if (git) await git.read(head, body, this.#outlet);
     const scrub = (text: string, isCut?: boolean) => broker.scrub(text, isCut);
     const httpBody = body.first.length > 0

@@ -12,14 +12,16 @@ import {
   type Refusal,
   summary,
 } from "../../policy/mod.ts";
-import { decodeMessage, GRPC_MESSAGE_MAX, type GrpcMethod, Unreadable } from "../grpc/mod.ts";
+import { decodeMessage, GRPC_MESSAGE_MAX, type GrpcMethod, type GrpcTypes, Unreadable } from "../grpc/mod.ts";
 import type { BodySource } from "../message/body.ts";
 import { ByteBuffer } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
+import { splitTarget } from "../message/head.ts";
 import type { Header } from "../message/header.ts";
 import type { BufferBudget, BufferedBody } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
 import { SbxError } from "../../base/error/mod.ts";
+import { lenientReadings } from "../../base/url/mod.ts";
 import { COMPRESSED, grpcOf, hasMessage, PREFIX } from "./grpc.ts";
 import type { CapturedHead } from "./request.ts";
 
@@ -56,15 +58,16 @@ export class CallMessages {
 
   /** @returns `undefined` for a request whose messages no rule reads */
   static of({ gate, grpcTypes, broker }: ExchangeContext, head: CapturedHead): CallMessages | undefined {
+    if (!gate.reads(REQUEST_MESSAGE)) return undefined;
     const call = grpcOf(head);
-    if (!call || !gate.reads(REQUEST_MESSAGE)) return undefined;
     const types = grpcTypes?.();
-    if (types && !types.has(call.service)) return undefined;
-    const found = types
-      ? types.find(call.service, call.method) ??
-        `the descriptors have no method ${call.method} of its service`
-      : "the profile has no descriptors";
-    return new CallMessages(hidden(head.headers) ?? found, head.headers, (text) => broker.scrub(text));
+    const of = (found: GrpcMethod | string) =>
+      new CallMessages(found, head.headers, (text) => broker.scrub(text));
+    if (!types) return call && of("the profile has no descriptors");
+    if (!call || !types.has(call.service)) return isDisguised(head, types) ? of(DISGUISED) : undefined;
+    const found = types.find(call.service, call.method) ??
+      `the descriptors have no method ${call.method} of its service`;
+    return of(hidden(head.headers) ?? found);
   }
 
   /** `bytes` of the body that the decision needs. */
@@ -140,6 +143,25 @@ export class CallMessages {
     passage.finish({ error, decision: refusal });
     return new SbxError("policy.blocked", error);
   }
+}
+
+/** Service and method as the last two segments of a path, and perhaps a slash. */
+const CALL = /\/([^/]+)\/[^/]+\/?$/;
+const DISGUISED =
+  "it is no POST with the service's own path and the content type application/grpc or application/grpc-web";
+
+/**
+ * True for a request that a lenient server may take as a call of a described service: some read no content
+ * type, others a path in any case, with escapes, parameters or a last slash. Browsers ask with OPTIONS,
+ * without a message, whether they may call.
+ */
+function isDisguised({ method, target }: CapturedHead, types: GrpcTypes): boolean {
+  if (method === "OPTIONS") return false;
+  const { path } = splitTarget(target);
+  return [path, ...lenientReadings(path)].some((reading) => {
+    const service = CALL.exec(reading)?.[1];
+    return service !== undefined && types.hasInAnyCase(service);
+  });
 }
 
 /** Why no message of a call can be read, by its head. */

@@ -18,6 +18,8 @@ type Value = { message: DescMessage } | { list: Value } | { map: Value } | "scal
 /** Services by name, of all descriptors of a profile. */
 export class GrpcTypes {
   readonly #services: ReadonlyMap<string, ReadonlyMap<string, GrpcMethod>>;
+  /** their names in lower case */
+  readonly #names: ReadonlySet<string>;
 
   constructor(methods: Iterable<DescMethod>) {
     const services = new Map<string, Map<string, GrpcMethod>>();
@@ -30,11 +32,17 @@ export class GrpcTypes {
       });
     }
     this.#services = services;
+    this.#names = new Set([...services.keys()].map((name) => name.toLowerCase()));
   }
 
   /** True for a service that is described. */
   has(service: string): boolean {
     return this.#services.has(service);
+  }
+
+  /** True for the name of such a service in any case: some servers ignore it. */
+  hasInAnyCase(service: string): boolean {
+    return this.#names.has(service.toLowerCase());
   }
 
   find(service: string, method: string): GrpcMethod | undefined {

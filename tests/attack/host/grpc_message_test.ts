@@ -149,3 +149,39 @@ Deno.test("a later message of a client that sends many reaches no server, also i
   }
   upstream.close();
 });
+
+Deno.test("a call that does not look like one reaches no server of a described service", async () => {
+  const types = await openTypes(echoDescriptors());
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await using net = await TestNet.open({
+    target: () => upstream.target,
+    rules: RULES,
+    grpcTypes: () => types,
+  });
+  const file = `${net.dir}/message`;
+  await Deno.writeFile(file, frame(PROD));
+  const call = async (method: string, path: string, type: string) => {
+    const headers = ["-H", `content-type: ${type}`, "-H", "te: trailers", "--path-as-is", "-X", method];
+    await net.curl(`http://api.example.com${path}`, ...headers, "--data-binary", `@${file}`);
+    return net.gate.entries.at(-1)?.decision?.rule.id;
+  };
+  const grpc = "application/grpc", path = "/test.Echo/Unary";
+  const disguised = [
+    // Servers of gRPC's C library read no content type.
+    ...["text/plain", "application/grpcx", "application/proto", ""].map((type) => ["POST", path, type]),
+    ...["PUT", "GET"].map((method) => [method, path, grpc]),
+    // Others match paths as websites do.
+    ...["/TEST.echo/Unary", `${path}/`, "/test.Echo;a/Unary", "/api/test.Echo%2FUnary"].map((
+      path,
+    ) => ["POST", path, grpc]),
+  ];
+  for (const [method, path, type] of disguised) {
+    assertEquals(await call(method, path, type), "guard-grpc", `${method} ${path} ${type}`);
+  }
+  assertEquals(upstream.requests, []);
+  // A question before a call of a browser, and paths of nothing that is described.
+  assertEquals(await call("OPTIONS", path, ""), "allow-http");
+  assertEquals(await call("POST", "/test.Echo", "text/plain"), "allow-http");
+  assertEquals(await call("POST", "/test.Echo/Unary/more", "text/plain"), "allow-http");
+  upstream.close();
+});

@@ -113,6 +113,16 @@ print(list(chat))
   );
 });
 
+Deno.test("a server takes no call that rules do not know as one", () =>
+  withServer(async (net) => {
+    // gRPC's C library reads no content type, and requires this header of every call.
+    const headers = ["--http2", "-H", "te: trailers", "-H", "content-type: text/plain"];
+    await Deno.writeFile(`${net.dir}/empty`, new Uint8Array(5));
+    const body = ["--data-binary", `@${net.dir}/empty`];
+    const { stdout } = await net.curl(`https://${GRPC_HOST}/test.Echo/Unary`, ...headers, ...body);
+    assert(stdout.includes("Missing :te header"), stdout);
+  }));
+
 Deno.test("a deadline and a cancellation reach the server", async () => {
   await withServer(async (net, server) => {
     assertEquals(

@@ -214,7 +214,7 @@ export class Http2Exchange implements UpstreamExchange {
   }
 
   async #send(): Promise<void> {
-    const { method, authority, target, headers, body, trailers } = this.#request;
+    const { method, authority, target, headers, body, trailers, isStream } = this.#request;
     const fields: Header[] = [
       [":method", method],
       [":scheme", this.#request.h2c ? "http" : "https"],
@@ -222,7 +222,8 @@ export class Http2Exchange implements UpstreamExchange {
       [":path", target],
       ...headers,
     ];
-    if (trailers) fields.push(["te", "trailers"]);
+    // A server of gRPC that reads no content type takes a POST with it as a call, which rules would not see.
+    if (trailers && (isStream || method === "GET")) fields.push(["te", "trailers"]);
     if (body.length !== undefined && body.length > 0) fields.push(["content-length", `${body.length}`]);
     if (this.#continuation) fields.push(EXPECT_CONTINUE);
     // It may end while the head is on its way.
