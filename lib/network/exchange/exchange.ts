@@ -150,7 +150,10 @@ export class HttpExchange {
     }
     const { messages, body } = request;
     if (messages?.hasLater && body.complete) {
-      await checkLater(body.first, (frame) => messages.check(frame, this.#context.gate, passage));
+      await checkLater(body.first, (frame) => {
+        this.#requireClient();
+        return messages.check(frame, this.#context.gate, passage);
+      });
     }
     if (!bytes) await seekPacked(this.#context.broker, passage.event.http!.request.host, request.body.first);
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
@@ -445,7 +448,7 @@ export class HttpExchange {
     const destination: PinnedDestination = { scheme, host, port, dial };
     const revocation = this.#watchRevocation(injected, outgoing.filter);
     if (upgrade !== undefined) this.#deflate ??= takeWindows(this.#context.budget, this.#incoming.deflate);
-    if (this.#tap && this.#flight.aborted) throw new ClientLost(new ConnectionLost("closed the connection"));
+    if (this.#tap) this.#requireClient();
     try {
       const reply = await pool.send(destination, {
         method: head.method,
@@ -546,6 +549,11 @@ export class HttpExchange {
     this.#outlet.watch(() =>
       this.#tap?.isCounted && this.#flight.begun ? this.#linger() : this.#flight.abort()
     );
+  }
+
+  /** @throws {ClientLost} it is gone */
+  #requireClient(): void {
+    if (this.#flight.aborted) throw new ClientLost(new ConnectionLost("closed the connection"));
   }
 
   /** Reads the answer of a model on, so that its counts are known, and ends that after a while. */

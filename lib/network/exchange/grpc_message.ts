@@ -2,6 +2,7 @@
  * Messages of gRPC for rules on their fields, where the profile has descriptors of the service. A call that
  * such rules cannot be asked about is refused (docs/design/contracts/05-policy.md §5, "gRPC").
  */
+import { setImmediate } from "node:timers";
 import type { HttpGrpc } from "../../event/mod.ts";
 import {
   type Decision,
@@ -18,19 +19,23 @@ import { ByteBuffer } from "../message/bytes.ts";
 import { encodingOf } from "../message/encoding.ts";
 import { splitTarget } from "../message/head.ts";
 import type { Header } from "../message/header.ts";
-import type { BufferBudget, BufferedBody } from "./body_buffer.ts";
+import type { BufferBudget, BufferedBody, Receiving } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
 import { COMPRESSED, grpcOf, hasMessage, PREFIX } from "./grpc.ts";
 import type { CapturedHead } from "./request.ts";
 
+/** Longest message that is held, with its prefix, in `bytes`. */
+const HELD_MAX = GRPC_MESSAGE_MAX + PREFIX;
 /** Part of events that holds the fields of a message, as `Gate.reads` takes it. */
 const REQUEST_MESSAGE = "http.request.grpc.message";
 /** Content types whose messages are protobuf, and are not in base64. */
 const PROTOBUF = /^application\/grpc(-web)?(\+proto)?[ \t]*(;|$)/i;
 /** Fields of gzip around its data: a header without options, and the checksum and length of the text. */
 const GZIP_HEAD = 10, GZIP_TAIL = 8;
+/** Time after which other work gets its turn between two messages, in `ms`. */
+const TURN_MS = 10;
 
 /** The part of an event that a message adds. */
 type MessageFields = Pick<HttpGrpc, "message" | "message_type">;
@@ -44,6 +49,8 @@ export class CallMessages {
   readonly #method?: GrpcMethod;
   readonly #encodings: string[];
   readonly #scrub: (text: string) => string;
+  /** beginning of the work that other work waits for */
+  #turnAt = performance.now();
 
   private constructor(
     found: GrpcMethod | string,
@@ -118,6 +125,7 @@ export class CallMessages {
    * @throws {SbxError} `policy.blocked`: it is not sent, and ends the call
    */
   async check(frame: Frame, gate: Gate, passage: Passage): Promise<void> {
+    await this.#takeTurn();
     const { common, http } = passage.event;
     let fields: MessageFields;
     try {
@@ -128,12 +136,22 @@ export class CallMessages {
     const grpc = { ...http!.request.grpc!, ...fields };
     const draft = { common, http: { request: { ...http!.request, grpc } } } as Draft;
     const { allowed, decision } = gate.preview(draft);
-    const wasAnswered = decision.decision === "ask" && decision.rule.id === passage.decision.rule.id;
-    if (allowed || wasAnswered) return;
     const { event_id } = common;
+    const wasAnswered = decision.decision === "ask" && decision.rule.id === passage.decision.rule.id;
+    if (allowed || wasAnswered) {
+      if (decision.rewrites.every((rewrite) => hasRewrite(passage.decision, rewrite))) return;
+      throw this.#end(passage, guardDecision(event_id, LATE_REWRITE));
+    }
     // The record has no values of messages.
     const bare = { matched_fields: [], near_misses: [] };
     throw this.#end(passage, { ...decision, event_id, decision: "block", ...bare });
+  }
+
+  /** Lets other work of this process run: a few bytes may hold thousands of messages, or of values. */
+  async #takeTurn(): Promise<void> {
+    if (performance.now() - this.#turnAt < TURN_MS) return;
+    await new Promise<void>((resolve) => setImmediate(resolve));
+    this.#turnAt = performance.now();
   }
 
   /** Records the end of a call by one of its later messages. */
@@ -188,6 +206,17 @@ export function messageRefusal(fault: string): Refusal {
   };
 }
 
+/** Refusal of a later message for which a rule changes the head, which has been sent. */
+const LATE_REWRITE: Refusal = {
+  id: "guard-grpc",
+  reason: "a rule rewrites the call for this message, and the call has begun without that",
+  remedy: "send the message in a call of its own",
+};
+
+function hasRewrite({ rewrites }: Decision, { rule_id, op, path }: Decision["rewrites"][number]): boolean {
+  return rewrites.some((made) => made.rule_id === rule_id && made.op === op && made.path === path);
+}
+
 /** A message with its prefix. */
 interface Frame {
   flag: number;
@@ -237,13 +266,16 @@ async function inflate(bytes: Uint8Array, encodings: readonly string[]): Promise
  * The body of a client that sends message after message: each passes once it is whole and was checked. The
  * first one was decided on before.
  */
-export class CheckedMessages implements BodySource {
+export class CheckedMessages implements BodySource, Receiving {
   readonly #body: BodySource;
   readonly #check: (frame: Frame) => Promise<void>;
   readonly #budget: BufferBudget;
   #held = new ByteBuffer();
   #reserved = 0;
   #isFirst = true;
+  /** why it takes no more room; `#fail` fails the read that waits */
+  #fault?: SbxError;
+  #fail?: (fault: SbxError) => void;
 
   /** @param budget of its held bytes; {@linkcode release} gives them back */
   constructor(body: BodySource, check: (frame: Frame) => Promise<void>, budget: BufferBudget) {
@@ -267,10 +299,12 @@ export class CheckedMessages implements BodySource {
   /** @throws {SbxError} `policy.blocked` */
   async read(): Promise<Uint8Array | null> {
     while (true) {
-      const piece = await this.#body.read();
+      const piece = await this.#readPiece();
+      if (this.#fault) throw this.#fault;
       // A message that was cut off is none: it ends with the body, unsent.
       if (piece === null) {
-        this.release();
+        this.#held = new ByteBuffer();
+        this.#reserve(0);
         return null;
       }
       this.#held.add(piece);
@@ -281,6 +315,8 @@ export class CheckedMessages implements BodySource {
         this.#isFirst = false;
         end = frame.end;
       }
+      if (this.#fault) throw this.#fault;
+      if (end > 0) this.#budget.complete(this);
       this.#reserve(bytes.length - end);
       if (end === 0) continue;
       this.#held = new ByteBuffer();
@@ -289,18 +325,43 @@ export class CheckedMessages implements BodySource {
     }
   }
 
+  /** Gives the room back for good, also of a read that goes on. */
   release(): void {
+    this.#fault ??= new SbxError("policy.blocked", "the call has ended");
     this.#held = new ByteBuffer();
     this.#reserve(0);
   }
 
+  end(): void {
+    this.#fault ??= new SbxError("policy.blocked", "a message arrived slowly while others needed its room");
+    this.release();
+    this.#fail?.(this.#fault);
+  }
+
+  #readPiece(): Promise<Uint8Array | null> {
+    if (this.#reserved === 0) return this.#body.read();
+    this.#budget.begin(this);
+    return new Promise((resolve, reject) => {
+      this.#fail = reject;
+      this.#body.read().then(resolve, reject);
+    });
+  }
+
+  /** Makes room for held bytes, in steps that double; gives it back. @throws {SbxError} `policy.blocked` */
   #reserve(count: number): void {
-    const more = count - this.#reserved;
-    if (count > GRPC_MESSAGE_MAX + PREFIX || more > 0 && !this.#budget.take(more)) {
-      throw new SbxError("policy.blocked", "a message is too long to be read for rules");
+    if (count > this.#reserved) {
+      const room = Math.min(Math.max(count, this.#reserved * 2), HELD_MAX) - this.#reserved;
+      // While it waits for room itself, it is not the one to make it.
+      this.#budget.complete(this);
+      if (count > HELD_MAX || !this.#budget.take(room)) {
+        throw new SbxError("policy.blocked", "a message is too long to be read for rules");
+      }
+      this.#reserved += room;
+    } else if (count * 2 < this.#reserved || count === 0) {
+      this.#budget.complete(this);
+      this.#budget.bytes -= this.#reserved - count;
+      this.#reserved = count;
     }
-    if (more < 0) this.#budget.bytes += more;
-    this.#reserved = count;
   }
 }
 

@@ -1,7 +1,8 @@
 /** Bodies that a guest begins and does not end, which kept the room that other requests need. */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { gzipSync } from "node:zlib";
 import { BufferBudget } from "../../../lib/network/exchange/body_buffer.ts";
+import { CheckedMessages } from "../../../lib/network/exchange/grpc_message.ts";
 import { MessageBuffer } from "../../../lib/network/exchange/socket.ts";
 import { BUFFERED_BODY_MAX, BUFFERED_TOTAL_MAX } from "../../../lib/network/limit.ts";
 import { TestNet } from "../../helper/net.ts";
@@ -76,4 +77,39 @@ Deno.test("a body that is young keeps its room", () => {
   assertEquals(first.add({ bytes: new Uint8Array(600), isLast: false })?.length, 600);
   assertEquals(second.add({ bytes: new Uint8Array(600), isLast: false }), undefined);
   assertEquals(first.add({ bytes: new Uint8Array(0), isLast: true })?.length, 600);
+});
+
+/** The body of a call whose client sends these pieces, and then nothing. */
+function openCall(pieces: Uint8Array[], budget: BufferBudget): { call: CheckedMessages; more: () => void } {
+  const rest = Promise.withResolvers<Uint8Array>();
+  const read = () => pieces.length > 0 ? Promise.resolve(pieces.shift()!) : rest.promise;
+  const body = { read, trailers: [], done: false, ready: false };
+  return {
+    call: new CheckedMessages(body, () => Promise.resolve(), budget),
+    more: () => rest.resolve(new Uint8Array(500)),
+  };
+}
+
+const message = (size: number) => new Uint8Array([0, 0, 0, size >> 8, size & 255, ...new Uint8Array(size)]);
+
+Deno.test("a message of a call that does not end gives its room to others", async () => {
+  const budget = new BufferBudget(0, 1_000);
+  const { call } = openCall([message(1), message(900).slice(0, 700)], budget);
+  assertEquals((await call.read())?.length, 6);
+  const reading = assertRejects(() => call.read(), Error, "slowly");
+  while (budget.bytes < 700) await Promise.resolve();
+  assert(budget.take(900));
+  await reading;
+  assertEquals(budget.bytes, 900);
+});
+
+Deno.test("a call that has ended takes no more room", async () => {
+  const budget = new BufferBudget(0, 1_000);
+  const { call, more } = openCall([message(900).slice(0, 300)], budget);
+  const reading = assertRejects(() => call.read(), Error, "has ended");
+  while (budget.bytes < 300) await Promise.resolve();
+  call.release();
+  more();
+  await reading;
+  assertEquals(budget.bytes, 0);
 });

@@ -185,3 +185,55 @@ Deno.test("a call that does not look like one reaches no server of a described s
   assertEquals(await call("POST", "/test.Echo/Unary/more", "text/plain"), "allow-http");
   upstream.close();
 });
+
+Deno.test("a later message for which a rule rewrites the call reaches no server without that", async () => {
+  const types = await openTypes(echoDescriptors());
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  const rewrite = (id: string, match: string, path: string, value: string) =>
+    `[profiles.rules.${id}]\nname = "${id}"\naction = "rewrite"\nmatch = '${match}'\n` +
+    `rewrite = [{ op = "set", path = "http.request.${path}", value = "${value}" }]\n`;
+  await using net = await TestNet.open({
+    target: () => upstream.target,
+    rules: rewrite("all", 'http.request.method == "POST"', "query", "a=1") +
+      rewrite("test", 'http.request.grpc.message.parent == "prod"', "host", "test.example.com"),
+    grpcTypes: () => types,
+  });
+  const file = `${net.dir}/messages`;
+  const collect = async (...messages: string[]) => {
+    await Deno.writeFile(file, join(...messages.map((each) => frame(parent(each)))));
+    const headers = ["-H", "content-type: application/grpc", "-H", "expect:", "--http1.1"];
+    await net.curl("http://api.example.com/test.Echo/Collect", ...headers, "--data-binary", `@${file}`);
+    return [net.gate.entries.at(-1)?.outcome?.error?.includes("rewrites the call"), upstream.requests.length];
+  };
+  assertEquals(await collect("prod", "prod"), [undefined, 1]);
+  assertEquals(await collect("dev", "dev"), [undefined, 2]);
+  assertEquals(await collect("dev", "prod"), [true, 2]);
+  upstream.close();
+});
+
+Deno.test("messages that are long to read leave turns to the work of other requests", async () => {
+  const types = await openTypes(echoDescriptors());
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  await using net = await TestNet.open({
+    target: () => upstream.target,
+    rules: RULES,
+    grpcTypes: () => types,
+  });
+  // Each of them inflates to as many texts as a message may have.
+  const values = new Uint8Array(gzipSync(new Uint8Array(130_000).map((_, at) => at % 2 === 0 ? 0x22 : 0)));
+  const file = `${net.dir}/messages`;
+  await Deno.writeFile(file, join(...Array.from({ length: 20 }, () => frame(values, 1))));
+  const headers = ["-H", "content-type: application/grpc", "-H", "grpc-encoding: gzip", "--http1.1"];
+  let longest = 0, last = performance.now();
+  const turns = setInterval(() => {
+    longest = Math.max(longest, performance.now() - last);
+    last = performance.now();
+  }, 1);
+  const began = performance.now();
+  await net.curl("http://api.example.com/test.Echo/Collect", ...headers, "--data-binary", `@${file}`);
+  const all = performance.now() - began;
+  clearInterval(turns);
+  assertEquals(upstream.requests.length, 1);
+  assert(longest < all / 2, `${longest} of ${all} ms`);
+  upstream.close();
+});
