@@ -8,7 +8,7 @@ import { ConfinedLauncher, type ConfinedProgram, placesOf } from "../base/confin
 import { asSbxError, ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { plain } from "../base/print/mod.ts";
 import { GIT_ALLOCATION, GIT_MEMORY, GIT_SECONDS } from "./limit.ts";
-import { decoded } from "./text.ts";
+import { decoded, fromLatin1, latin1 } from "./text.ts";
 
 /** Configuration that wins over every file: nothing is run, nothing is fetched. */
 const NOTHING_RUNS: [string, string][] = [
@@ -132,10 +132,14 @@ export class Git {
   /**
    * As {@linkcode run}, of a store on Linux: this git reaches its folder, reads the objects of the stores
    * that it borrows from, and no other file, socket or program of the user (Landlock, seccomp).
+   *
+   * @throws {SbxError} also `repo.no_git`: it cannot be confined or started; `repo.damaged`
    */
   async runConfined(args: string[], { input, limit }: Omit<GitInput, "env"> = {}): Promise<Uint8Array> {
     const dir = this.#store;
     if (Deno.build.os !== "linux" || dir === undefined) return await this.run(args, { input, limit });
+    // Errors of this host are not `repo.git_failed`, which is about the bytes that git has read.
+    if (!await ifFound(Deno.stat(dir))) throw missingStore(dir);
     using launcher = new ConfinedLauncher({
       rights: {
         run: placesOf("git", this.#env.PATH),
@@ -144,10 +148,10 @@ export class Git {
         folders: [dir],
       },
       notConfined: (reason) =>
-        new SbxError("repo.git_failed", `git could not be confined: ${reason}`, {
+        new SbxError("repo.no_git", `git could not be confined: ${reason}`, {
           hint: "sbx doctor shows what this host's kernel can do",
         }),
-      notStarted: (reason) => new SbxError("repo.git_failed", reason),
+      notStarted: (reason) => new SbxError("repo.no_git", reason),
     });
     const [program, line] = this.#command(args);
     const child: ConfinedProgram = await launcher.start({
@@ -241,10 +245,7 @@ export class Git {
         hint: "install it: apt install git",
       });
     }
-    return new SbxError("repo.damaged", `the folder ${this.#store} is missing`, {
-      cause,
-      hint: "sbx push DIR NAME brings the folder into the VM again",
-    });
+    return missingStore(this.#store, cause);
   }
 
   /** The program and its arguments. */
@@ -260,6 +261,13 @@ export class Git {
     const text = plain(await errors).trim();
     throw new SbxError("repo.git_failed", `git ${args[0]} failed: ${text || signal || "it wrote no error"}`);
   }
+}
+
+function missingStore(dir: string, cause?: unknown): SbxError {
+  return new SbxError("repo.damaged", `the folder ${dir} is missing`, {
+    cause,
+    hint: "sbx push DIR NAME brings the folder into the VM again",
+  });
 }
 
 function environment(config: [string, string][]): Record<string, string> {
@@ -284,7 +292,7 @@ function environment(config: [string, string][]): Record<string, string> {
 /** Most stores that a store borrows from, one from another, as git has it. */
 const BORROWED_MAX = 5;
 
-/** Folders of objects that a store reads beside its own. */
+/** Folders of objects that a store reads beside its own, and the ones in them that may be links. */
 async function borrowedBy(dir: string): Promise<string[]> {
   const found: string[] = [];
   for (
@@ -296,15 +304,33 @@ async function borrowedBy(dir: string): Promise<string[]> {
     folders = lists.flat().filter((folder) => !found.includes(folder));
     found.push(...folders);
   }
-  return found;
+  return found.flatMap((folder) => [folder, join(folder, "pack"), join(folder, "info")]);
 }
 
-/** Folders that a folder of objects names as further ones, in git's notation. */
+/** Folders that a folder of objects names as further ones. As git, passes over a list that cannot be read. */
 async function alternatesOf(objects: string): Promise<string[]> {
-  const text = await ifFound(Deno.readTextFile(join(objects, "info", "alternates"))) ?? "";
+  const text = await Deno.readTextFile(join(objects, "info", "alternates")).catch(() => "");
   return text.split("\n").filter((line) => line !== "" && !line.startsWith("#")).map((line) =>
-    resolve(objects, line.startsWith('"') ? line.slice(1, -1).replaceAll(/\\(["\\])/g, "$1") : line)
+    resolve(objects, unquoted(line) ?? line)
   );
+}
+
+/** Escapes of C in git's quoted paths, without octal numbers. */
+const ESCAPES: Readonly<Record<string, string>> = {
+  ...{ a: "\x07", b: "\b", f: "\f", n: "\n", r: "\r", t: "\t", v: "\v" },
+  ...{ '"': '"', "\\": "\\" },
+};
+
+/** A path that git has quoted; `undefined` for any other line, which git takes as it is. */
+function unquoted(line: string): string | undefined {
+  const [, text] = /^"((?:[^"\\]|\\(?:[abfnrtv"\\]|[0-3][0-7]{2}))*)"/.exec(line) ?? [];
+  if (text === undefined) return undefined;
+  // Octal numbers are bytes of UTF-8, of which several make a character.
+  const plain = latin1(new TextEncoder().encode(text)).replaceAll(
+    /\\([0-7]{3}|.)/g,
+    (_, escape: string) => ESCAPES[escape] ?? String.fromCharCode(parseInt(escape, 8)),
+  );
+  return decoded(fromLatin1(plain));
 }
 
 /**

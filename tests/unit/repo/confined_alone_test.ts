@@ -63,3 +63,63 @@ Deno.test("a confined git that fails says so in its own words, and one that is n
     await Deno.remove(root, { recursive: true });
   }
 });
+
+/** Lists of further folders of objects as people's repositories have them, and a folder that is a link. */
+const BORROWING: Record<string, (root: string) => Promise<void>> = {
+  "a relative path": (root) => writeAlternates(root, "../../../base/.git/objects"),
+  "a path with escapes": (root) => writeAlternates(root, `"${root}/bas\\145/.git/objects"`),
+  "folders that are missing, or are no folders": (root) =>
+    writeAlternates(root, "/nonexistent/objects", `${root}/base/file`, `${root}/base/.git/objects`),
+  "packs on another disk": async (root) => {
+    await git(root, "git -C base repack -qad");
+    await Deno.rename(join(root, "base/.git/objects/pack"), join(root, "packs"));
+    await Deno.symlink(join(root, "packs"), join(root, "base/.git/objects/pack"));
+    await writeAlternates(root, `${root}/base/.git/objects`);
+  },
+};
+
+async function writeAlternates(root: string, ...lines: string[]): Promise<void> {
+  await Deno.writeTextFile(join(root, "own/.git/objects/info/alternates"), `${lines.join("\n")}\n`);
+}
+
+async function git(root: string, script: string): Promise<Uint8Array<ArrayBuffer>> {
+  const name = {
+    GIT_AUTHOR_NAME: "a",
+    GIT_AUTHOR_EMAIL: "a@b",
+    GIT_COMMITTER_NAME: "a",
+    GIT_COMMITTER_EMAIL: "a@b",
+  };
+  const { success, stdout, stderr } = await new Deno.Command("sh", {
+    args: ["-ec", script],
+    cwd: root,
+    env: { ...name, HOME: root },
+  }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  return stdout;
+}
+
+Deno.test("a confined git reads what a person's repository borrows, however that is written", async () => {
+  const root = await Deno.realPath(await Deno.makeTempDir());
+  try {
+    await git(root, "git init -q base; cd base; seq 1 5000 > file; git add file; git commit -qm one");
+    await git(root, "git clone -q --shared base own; git clone -q base work; git init -q --bare store");
+    await git(root, "cd work; echo more >> file; git commit -qam two");
+    // The pack has the difference from a file of the repository that is borrowed from.
+    const list = "printf '%s\n' HEAD ^HEAD~1";
+    const pack = await git(root, `cd work; ${list} | git pack-objects -q --thin --revs --stdout`);
+    const store = join(root, "store");
+    await Deno.writeTextFile(join(store, "objects/info/alternates"), `"${root}/own/.git/objects"\n`);
+    for (const [name, borrow] of Object.entries(BORROWING)) {
+      await borrow(root);
+      const args = ["index-pack", "--stdin", "--fix-thin", "--strict"];
+      const words = await Git.ofStore(store).runConfined(args, { input: pack })
+        .then((bytes) => new TextDecoder().decode(bytes), ({ message }: Error) => message);
+      assertMatch(words, /^pack\t/, name);
+      for await (const { name } of Deno.readDir(join(store, "objects/pack"))) {
+        await Deno.remove(join(store, "objects/pack", name));
+      }
+    }
+  } finally {
+    await Deno.remove(root, { recursive: true });
+  }
+});

@@ -8,6 +8,8 @@ Deno.test("a store that is gone is reported with its folder, and not as a missin
   const gone = join(await Deno.makeTempDir(), "gone");
   const error = await assertRejects(() => Git.ofStore(gone).run(["rev-parse", "HEAD"]), SbxError);
   assertEquals([error.code, error.message], ["repo.damaged", `the folder ${gone} is missing`]);
+  const confined = await assertRejects(() => Git.ofStore(gone).runConfined(["index-pack"]), SbxError);
+  assertEquals([confined.code, confined.message], [error.code, error.message]);
 });
 
 Deno.test("a failed command of git is reported with its words", async () => {
