@@ -2,9 +2,9 @@
  * Start of programs that read hostile bytes, by a thread that has confined itself: they can use the files
  * that it names, and no network. Linux only.
  */
-import { dirname, isAbsolute, join } from "node:path";
+import { basename, dirname, isAbsolute, join } from "node:path";
 import type { FileRights } from "../../../ffi/libc/landlock.ts";
-import { closeOther, openPipe, type PipeEnd } from "../../../ffi/libc/pipe.ts";
+import { closeOther, openPipe, type Pipe, type PipeEnd } from "../../../ffi/libc/pipe.ts";
 import { type SpawnedStatus, statusOf } from "../../../ffi/libc/spawn.ts";
 import { ignore } from "../error/mod.ts";
 import { home } from "../home/mod.ts";
@@ -116,19 +116,28 @@ export class ConfinedLauncher implements Disposable {
     const id = ++this.#last;
     const started = Promise.withResolvers<number>();
     this.#waiting.set(id, started);
-    const input = openPipe("writing"), output = openPipe("reading"), errors = openPipe("reading");
-    const pipes = [input, output, errors];
+    const pipes: Pipe[] = [];
     try {
+      for (const owns of ["writing", "reading", "reading"] as const) pipes.push(this.#openPipe(owns));
       const files = [...pipes.map(({ other }, at) => [other, at]), ...keep.map((file) => [file, file])];
       this.#post({ id, program, files: files as [number, number][] });
       const pid = await started.promise;
-      return programOf(pid, input.own, output.own, errors.own);
+      const [input, output, errors] = pipes.map(({ own }) => own);
+      return programOf(pid, input, output, errors);
     } catch (error) {
       for (const { own } of pipes) own.close();
       throw error;
     } finally {
       this.#waiting.delete(id);
       for (const pipe of pipes) closeOther(pipe);
+    }
+  }
+
+  #openPipe(owns: Parameters<typeof openPipe>[0]): Pipe {
+    try {
+      return openPipe(owns);
+    } catch (cause) {
+      throw this.#options.notStarted(`this process can open no more files: ${(cause as Error).message}`);
     }
   }
 
@@ -156,14 +165,31 @@ export function placesOf(name: string, path: string): string[] {
   for (const dir of path.split(":").filter(isAbsolute)) {
     try {
       const real = Deno.realPathSync(join(dir, name));
+      if (!isProgram(real)) continue;
       if (SYSTEM.some((folder) => real.startsWith(`${folder}/`))) return SYSTEM;
-      const own = [dir, dirname(dir), dirname(real), dirname(dirname(real))];
-      return [...SYSTEM, ...own.filter((place) => !isHome(place))];
+      return [...SYSTEM, ...new Set([dir, dirname(real)].flatMap(treeOf))];
     } catch {
       // It is in a later folder, or nowhere: then its start says so.
     }
   }
   return SYSTEM;
+}
+
+function isProgram(path: string): boolean {
+  const { isFile, mode } = Deno.statSync(path);
+  return isFile && (mode! & 0o111) !== 0;
+}
+
+/** Names of folders of programs, beside which their libraries are. */
+const PROGRAMS = ["bin", "sbin"];
+/** Folders with libraries and programs; in ~/.local the others hold the person's own files, and keys. */
+const LIBRARIES = [...PROGRAMS, "lib", "lib64", "libexec"];
+
+/** A folder of programs, and the tree that it belongs to. */
+function treeOf(dir: string): string[] {
+  const tree = dirname(dir);
+  if (!PROGRAMS.includes(basename(dir)) || isHome(tree)) return [dir].filter((place) => !isHome(place));
+  return basename(tree) === ".local" ? LIBRARIES.map((name) => join(tree, name)) : [dir, tree];
 }
 
 /** The root, the person's own folder, and the ones around it are nothing that a program was installed in. */
@@ -199,6 +225,7 @@ function programOf(pid: number, input: PipeEnd, output: PipeEnd, errors: PipeEnd
     const { code } = status;
     return { success: code === 0, code, signal: signalName(status) };
   });
+  status.catch(ignore("the program's user gets it, once its output has ended"));
   return {
     pid,
     stdin: new WritableStream({
