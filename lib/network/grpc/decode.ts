@@ -237,7 +237,7 @@ function zeroOf(kind: Kind): MessageValue {
 const utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 
 /** Reads the wire format. */
-class WireReader {
+export class WireReader {
   readonly #bytes: Uint8Array;
   readonly #view: DataView;
   #at = 0;
@@ -261,6 +261,16 @@ class WireReader {
 
   bytes(): Uint8Array {
     return this.#take(this.#count32());
+  }
+
+  /** Reads a field whole. @returns its number, and its bytes with the tag */
+  field(): { number: number; bytes: Uint8Array } {
+    const from = this.#at;
+    const { number, wire } = this.tag();
+    if (wire === LEN) this.bytes();
+    else if (wire === VARINT) this.#varint();
+    else this.#take(wire === I64 ? 8 : 4);
+    return { number, bytes: this.#bytes.subarray(from, this.#at) };
   }
 
   text(): string {

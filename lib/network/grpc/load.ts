@@ -1,11 +1,15 @@
 /** Reads the files with descriptors that a profile names. */
 import { basename } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
+import { WireReader } from "./decode.ts";
 import { GRPC_DESCRIPTOR_FILE_MAX, GRPC_DESCRIPTORS_MAX } from "./limit.ts";
 import { openTypes } from "./types.ts";
 
 /** How people make such a file. */
 const MAKE = "make it with: protoc --include_imports --descriptor_set_out=FILE …, or buf build -o FILE";
+const NAME_FEWER = "name only the services that rules are about";
+/** Numbers of fields: a file of a set, and its comments and places. */
+const FILE = 1, SOURCE_CODE_INFO = 9;
 
 /**
  * Reads files that protoc or buf wrote, into one `FileDescriptorSet` without comments.
@@ -19,12 +23,15 @@ export async function loadDescriptors(paths: readonly string[]): Promise<Uint8Ar
   ] = await Promise.all([import("@bufbuild/protobuf"), import("@bufbuild/protobuf/wkt")]);
   const files = new Map<string, { path: string; bytes: Uint8Array }>();
   for (const path of paths) {
-    const bytes = await readFile(path);
+    const file = await readFile(path);
+    const bytes = parse(path, () => withoutComments(file));
+    if (bytes.length > GRPC_DESCRIPTORS_MAX) {
+      throw invalid(path, `has more than ${GRPC_DESCRIPTORS_MAX} bytes without comments`, NAME_FEWER);
+    }
     const set = parse(path, () => fromBinary(FileDescriptorSetSchema, bytes));
     const services = parse(path, () => [...createFileRegistry(set)].filter(({ kind }) => kind === "service"));
     if (services.length === 0) throw invalid(path, "describes no service", MAKE);
     for (const file of set.file) {
-      file.sourceCodeInfo = undefined;
       const own = toBinary(FileDescriptorProtoSchema, file);
       const other = files.get(file.name);
       if (other && !isSame(other.bytes, own)) {
@@ -45,7 +52,7 @@ export async function loadDescriptors(paths: readonly string[]): Promise<Uint8Ar
     throw invalid(
       paths[0],
       `and the other descriptors of the profile have ${joined.length} bytes together, the limit is ${GRPC_DESCRIPTORS_MAX}`,
-      "name only the services that rules are about",
+      NAME_FEWER,
     );
   }
   await openTypes(joined);
@@ -61,7 +68,7 @@ async function readFile(path: string): Promise<Uint8Array> {
       throw invalid(
         path,
         `is longer than ${GRPC_DESCRIPTOR_FILE_MAX} bytes`,
-        "name only the services that rules are about",
+        NAME_FEWER,
       );
     }
     return await Deno.readFile(path);
@@ -69,6 +76,41 @@ async function readFile(path: string): Promise<Uint8Array> {
     if (error instanceof SbxError) throw error;
     throw invalid(path, "cannot be read", "give your user read permission on it", error);
   }
+}
+
+/** Longest tag and length of a file. */
+const HEAD_MAX = 6;
+
+/**
+ * Copies a set without the comments and places of its files, which may be most of it, and of which the
+ * library would make far more objects than bytes. Ends early at more than the limit.
+ */
+function withoutComments(set: Uint8Array): Uint8Array {
+  const kept = new Uint8Array(set.length + HEAD_MAX);
+  let count = 0;
+  for (const files = new WireReader(set); !files.done && count <= GRPC_DESCRIPTORS_MAX;) {
+    const { number, bytes } = files.field();
+    if (number !== FILE) continue;
+    const file = new WireReader(bytes);
+    file.tag();
+    const begin = count + HEAD_MAX;
+    let end = begin;
+    for (const fields = new WireReader(file.bytes()); !fields.done;) {
+      const field = fields.field();
+      if (field.number === SOURCE_CODE_INFO) continue;
+      kept.set(field.bytes, end);
+      end += field.bytes.length;
+    }
+    const head = [FILE << 3 | 2, ...varint(end - begin)];
+    kept.set(head, count);
+    kept.copyWithin(count + head.length, begin, end);
+    count += head.length + end - begin;
+  }
+  return kept.subarray(0, count);
+}
+
+function varint(count: number): number[] {
+  return count < 0x80 ? [count] : [count & 0x7f | 0x80, ...varint(count >>> 7)];
 }
 
 /** Runs a step of the library, whose errors have no path. */

@@ -217,3 +217,32 @@ Deno.test("a file that is no set of descriptors is an error with its name and th
     await Deno.remove(dir, { recursive: true });
   }
 });
+
+Deno.test("comments of descriptors are left out before anything is made of them, and so is what is too long", async () => {
+  const dir = await Deno.makeTempDir({ prefix: "sbx-grpc-" });
+  const path = `${dir}/long.binpb`;
+  const file = echoDescriptors();
+  try {
+    // Places of nine bytes, in front of the file and behind it: the library would make an object of each.
+    const places = new Uint8Array(3 * 1024 * 1024).map((_, at) => at % 9 === 0 ? 0x0a : at % 9 === 1 ? 7 : 0);
+    const comments = [0x4a, ...length(places.length)];
+    const own = file.subarray(1 + length(file.length - 3).length);
+    const size = own.length + 2 * (comments.length + places.length);
+    const parts = [[0x0a, ...length(size)], comments, places, own, comments, places];
+    await Deno.writeFile(
+      path,
+      new Uint8Array(await new Blob(parts.map((part) => new Uint8Array(part))).bytes()),
+    );
+    assertEquals(await loadDescriptors([path]), file);
+    await Deno.writeFile(path, new Uint8Array(3 * 1024 * 1024).map((_, at) => at % 2 === 0 ? 0x0a : 0));
+    const error = await assertRejects(() => loadDescriptors([path]), SbxError);
+    assert(error.message.includes("bytes without comments"), error.message);
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
+/** A length as protobuf writes it. */
+function length(count: number): number[] {
+  return count < 0x80 ? [count] : [count & 0x7f | 0x80, ...length(count >>> 7)];
+}
