@@ -130,8 +130,9 @@ export class Git {
   }
 
   /**
-   * As {@linkcode run}, of a store on Linux: this git reaches its folder, reads the objects of the stores
-   * that it borrows from, and no other file, socket or program of the user (Landlock, seccomp).
+   * As {@linkcode run}, of a store on Linux: this git writes packs of its store, reads the rest of it and the
+   * objects of the stores that it borrows from, and no other file, socket or program of the user (Landlock,
+   * seccomp).
    *
    * @throws {SbxError} also `repo.no_git`: it cannot be confined or started; `repo.damaged`
    */
@@ -140,12 +141,15 @@ export class Git {
     if (Deno.build.os !== "linux" || dir === undefined) return await this.run(args, { input, limit });
     // Errors of this host are not `repo.git_failed`, which is about the bytes that git has read.
     if (!await ifFound(Deno.stat(dir))) throw missingStore(dir);
+    const packs = join(this.#env.GIT_OBJECT_DIRECTORY ?? join(dir, "objects"), "pack");
+    await Deno.mkdir(packs, { recursive: true });
     using launcher = new ConfinedLauncher({
       rights: {
         run: placesOf("git", this.#env.PATH),
-        read: ["/etc/ld.so.cache", "/etc/localtime", "/proc/meminfo", ...await borrowedBy(dir)],
+        read: ["/etc/ld.so.cache", "/etc/localtime", "/proc/meminfo", dir, ...await borrowedBy(dir)],
         devices: ["/dev/null", "/dev/zero", "/dev/random", "/dev/urandom"],
-        folders: [dir],
+        // Not its configuration or its attributes, which a later git, without limits, reads.
+        folders: [packs],
       },
       notConfined: (reason) =>
         new SbxError("repo.no_git", `git could not be confined: ${reason}`, {

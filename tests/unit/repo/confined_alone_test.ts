@@ -8,9 +8,9 @@ import { Git } from "../../../lib/repo/git.ts";
 const ATTACKER = `#!/bin/sh
 root=$1
 cat "$root/store/kept" "$root/lent/objects/kept"
-echo made > "$root/store/new" && mkdir "$root/store/objects/sub" && echo wrote its store
+echo made > "$root/store/objects/pack/new" && echo wrote a pack
 for place in "$root/secret" /etc/passwd /proc/self/environ; do cat "$place" 2>/dev/null && echo "read $place"; done
-for place in "$root/other" "$root/lent/objects/new" /tmp/made-by-a-pack; do echo x 2>/dev/null > "$place" && echo "wrote $place"; done
+for place in "$root/other" "$root/store/config" "$root/store/info/attributes" "$root/store/objects/info/alternates" "$root/lent/objects/new" /tmp/made-by-a-pack; do echo x 2>/dev/null > "$place" && echo "wrote $place"; done
 ln -s / "$root/store/link" 2>/dev/null && echo linked
 chmod 777 "$root/store/kept" 2>/dev/null && echo changed a mode
 perl -MSocket -e 'socket(S, AF_INET, SOCK_STREAM, 0) and print "a socket\\n"'
@@ -26,7 +26,7 @@ Deno.test({
     const path = Deno.env.get("PATH")!;
     try {
       const [store, lent, bin] = ["store", "lent", "tool/bin"].map((name) => join(root, name));
-      for (const dir of [join(store, "objects/info"), join(lent, "objects"), bin]) {
+      for (const dir of [join(store, "objects/info"), join(store, "info"), join(lent, "objects"), bin]) {
         await Deno.mkdir(dir, { recursive: true });
       }
       for (const name of ["store/kept", "lent/objects/kept", "secret"]) {
@@ -38,7 +38,7 @@ Deno.test({
       Deno.env.set("PATH", `${bin}:${path}`);
       Deno.env.set("SBX_TEST_SECRET", "of the host");
       const words = new TextDecoder().decode(await Git.ofStore(store).runConfined(["index-pack"]));
-      assertEquals(words.split("\n"), ["store/kept", "lent/objects/kept", "wrote its store", ""]);
+      assertEquals(words.split("\n"), ["store/kept", "lent/objects/kept", "wrote a pack", ""]);
     } finally {
       Deno.env.set("PATH", path);
       Deno.env.delete("SBX_TEST_SECRET");
