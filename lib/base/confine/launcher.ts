@@ -229,7 +229,15 @@ function programOf(pid: number, input: PipeEnd, output: PipeEnd, errors: PipeEnd
   return {
     pid,
     stdin: new WritableStream({
-      write: (chunk) => input.write(chunk),
+      async write(chunk) {
+        try {
+          await input.write(chunk);
+        } catch (error) {
+          // A stream that has failed is not closed any more.
+          input.close();
+          throw error;
+        }
+      },
       close: () => input.close(),
       abort: () => input.close(),
     }),

@@ -91,3 +91,28 @@ Deno.test({
     }
   },
 });
+
+Deno.test({
+  name: "a program that ends before it has read its input leaves no file open",
+  ignore: Deno.build.os !== "linux",
+  async fn() {
+    const failed = (reason: string) => new Error(reason);
+    using launcher = new ConfinedLauncher({
+      rights: { run: SYSTEM },
+      notConfined: failed,
+      notStarted: failed,
+    });
+    const run = async () => {
+      const program = await launcher.start({ argv: ["true"], cwd: "/", env: { PATH: "/usr/bin:/bin" } });
+      await program.status;
+      const writer = program.stdin.getWriter();
+      await assertRejects(() => writer.write(new Uint8Array(1)), Error);
+      await assertRejects(() => writer.close());
+      for (const stream of [program.stdout, program.stderr]) await stream.cancel();
+    };
+    await run();
+    const before = openFiles();
+    await run();
+    assertEquals(openFiles(), before);
+  },
+});
