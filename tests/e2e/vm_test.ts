@@ -191,7 +191,8 @@ Deno.test("a VM from create to delete", async (t) => {
     );
 
     await t.step("garbage on the guest's ports harms nobody but its own connection", async () => {
-      // It gets no byte. vhost-device-vsock may lose the end of the connection, and the guest waits for it then.
+      // It gets no byte. vhost-device-vsock may lose the end of the connection, and the guest waits for it
+      // then.
       const attack =
         `const c = await Deno.connect({ transport: "vsock", cid: 2, port: Number(Deno.args[0]) });
         const refused = async () => {
