@@ -35,12 +35,12 @@ flags=(--no-check -A --quiet)
 FAILURE_LINES=60
 
 # Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, the API's files and light
-# suites come first, two jobs more than processors at a time, since the API's files mostly wait; they begin, and the short jobs of
+# suites come first, one job more than processors at a time, since the API's files mostly wait; they begin, and the short jobs of
 # the light suites fill the end. Then the other heavy ones, one for two processors: a VM keeps more than one of them busy, and two
 # files of VMs on two processors waited for each other longer than one after the other takes.
 jobs=() light_jobs=() heavy_jobs=() without=
 processors=$(getconf _NPROCESSORS_ONLN)
-light_workers=$((processors + 2))
+light_workers=$((processors + 1))
 heavy_workers=$(((processors + 1) / 2))
 
 # add SUITE PATH…: the jobs of a suite's files. Those whose names end in "_alone_test.ts" change the environment or the folder of
