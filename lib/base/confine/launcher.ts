@@ -166,7 +166,7 @@ export function placesOf(name: string, path: string): string[] {
     try {
       const real = Deno.realPathSync(join(dir, name));
       if (!isProgram(real)) continue;
-      if (SYSTEM.some((folder) => real.startsWith(`${folder}/`))) return SYSTEM;
+      if (isOfSystem(real)) return SYSTEM;
       return [...SYSTEM, ...new Set([dir, dirname(real)].flatMap(treeOf))];
     } catch {
       // It is in a later folder, or nowhere: then its start says so.
@@ -203,10 +203,11 @@ function isHome(place: string): boolean {
  * keeps is in the first one.
  */
 function mustNotOpen(): string[] {
-  return [home().dir, "/etc/passwd", "/proc"].filter((path) => {
-    const place = placeOf(path);
-    return !SYSTEM.some((folder) => place === folder || place.startsWith(`${folder}/`));
-  });
+  return [home().dir, "/etc/passwd", "/proc"].filter((path) => !isOfSystem(placeOf(path)));
+}
+
+function isOfSystem(place: string): boolean {
+  return SYSTEM.some((folder) => place === folder || place.startsWith(`${folder}/`));
 }
 
 /** A path without links: a home may be one. */

@@ -75,10 +75,25 @@ export function timeoutOf(headers: readonly Header[]): number | undefined {
   return count === undefined ? undefined : Math.ceil(Number(count) * UNITS[unit]);
 }
 
+/** A message with its prefix. */
+export interface Frame {
+  flag: number;
+  /** without the prefix */
+  bytes: Uint8Array;
+  /** where the next one begins */
+  end: number;
+}
+
+/** The message at a place; `undefined` where it is not whole. */
+export function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
+  if (bytes.length - at < PREFIX) return undefined;
+  const end = at + PREFIX + new DataView(bytes.buffer, bytes.byteOffset + at).getUint32(1);
+  return end > bytes.length ? undefined : { flag: bytes[at], bytes: bytes.subarray(at + PREFIX, end), end };
+}
+
 /** True once the first message of a body is whole. */
 export function hasMessage(bytes: Uint8Array): boolean {
-  if (bytes.length < PREFIX) return false;
-  return bytes.length >= PREFIX + new DataView(bytes.buffer, bytes.byteOffset).getUint32(1);
+  return frameAt(bytes, 0) !== undefined;
 }
 
 /** Reads the messages of one direction as they pass. */

@@ -23,7 +23,7 @@ import type { BufferBudget, BufferedBody, Receiving } from "./body_buffer.ts";
 import type { ExchangeContext } from "./context.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { lenientReadings } from "../../base/url/mod.ts";
-import { COMPRESSED, grpcOf, hasMessage, PREFIX } from "./grpc.ts";
+import { COMPRESSED, type Frame, frameAt, grpcOf, hasMessage, PREFIX } from "./grpc.ts";
 import type { CapturedHead } from "./request.ts";
 
 /** Longest message that is held, with its prefix, in `bytes`. */
@@ -79,7 +79,7 @@ export class CallMessages {
 
   /** `bytes` of the body that the decision needs. */
   get bodyMax(): number {
-    return this.fault === undefined ? GRPC_MESSAGE_MAX + PREFIX + 1 : 0;
+    return this.fault === undefined ? HELD_MAX + 1 : 0;
   }
 
   /**
@@ -217,22 +217,6 @@ function hasRewrite({ rewrites }: Decision, { rule_id, op, path }: Decision["rew
   return rewrites.some((made) => made.rule_id === rule_id && made.op === op && made.path === path);
 }
 
-/** A message with its prefix. */
-interface Frame {
-  flag: number;
-  /** without the prefix */
-  bytes: Uint8Array;
-  /** where the next one begins */
-  end: number;
-}
-
-/** The message at a place; `undefined` where it is not whole. */
-function frameAt(bytes: Uint8Array, at: number): Frame | undefined {
-  if (bytes.length - at < PREFIX) return undefined;
-  const end = at + PREFIX + new DataView(bytes.buffer, bytes.byteOffset + at).getUint32(1);
-  return end > bytes.length ? undefined : { flag: bytes[at], bytes: bytes.subarray(at + PREFIX, end), end };
-}
-
 /**
  * Undoes the compression of a message. Only one gzip without options is read: some readers stop at the end of
  * the first, and others read on.
@@ -301,7 +285,7 @@ export class CheckedMessages implements BodySource, Receiving {
     while (true) {
       const piece = await this.#readPiece();
       if (this.#fault) throw this.#fault;
-      // A message that was cut off is none: it ends with the body, unsent.
+      // A message that was cut off is not sent.
       if (piece === null) {
         this.#held = new ByteBuffer();
         this.#reserve(0);
