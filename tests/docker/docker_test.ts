@@ -93,7 +93,7 @@ to="--resolve ok.test:443:198.51.100.39"
 /usr/bin/curl -sS -k -m 5 $to https://ok.test/macvlan 2>/dev/null || echo no TCP
 /usr/bin/curl -sS -m 5 tftp://198.51.100.40/x 2>/dev/null || echo no UDP'
 `;
-/** What sbx recorded of those containers' packets outside of TCP. */
+/** Packets outside of TCP that the record has of these containers. */
 const REFUSED_PACKETS = ["tcp://198.51.100.39:443", "udp://198.51.100.40:69", "udp://[2001:db8::3939]:69"];
 
 /** A folder below another one, as a compressed archive. */

@@ -122,7 +122,7 @@ export class RepositoryVm implements AsyncDisposable {
       for (const text of ["", "shown\n"]) {
         await caller.reply({ t: "Output", stream: "stdout", data: btoa(text) });
       }
-      // That of a program ends; the VM's own one ends when its client leaves.
+      // A program's terminal ends by itself; the VM's own one when its client leaves.
       if (call.argv) return;
       while (await caller.input() !== null);
       return;

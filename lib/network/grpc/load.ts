@@ -5,7 +5,7 @@ import { WireReader } from "./decode.ts";
 import { GRPC_DESCRIPTOR_FILE_MAX, GRPC_DESCRIPTORS_MAX } from "./limit.ts";
 import { openTypes } from "./types.ts";
 
-/** How people make such a file. */
+/** Commands that make such a file. */
 const MAKE = "make it with: protoc --include_imports --descriptor_set_out=FILE …, or buf build -o FILE";
 const NAME_FEWER = "name only the services that rules are about";
 /** Numbers of fields: a file of a set, and its comments and places. */

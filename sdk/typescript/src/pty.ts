@@ -38,7 +38,7 @@ export class Pty implements AsyncIterable<Uint8Array>, AsyncDisposable {
     await this.#socket.send(JSON.stringify({ cols, rows }));
   }
 
-  /** What it shows, to its end. @throws {SbxError} `service.gone`, `vm.terminal`: it ended otherwise */
+  /** Its output, to its end. @throws {SbxError} `service.gone`, `vm.terminal`: it ended otherwise */
   async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
     for await (const message of this.#socket) if (typeof message !== "string") yield message;
     if (this.end && this.end.code !== ENDED) throw terminalError(this.end);

@@ -19,7 +19,7 @@ Deno.test("one rule about one subject is one row, its newest first", () => {
       "1",
     ]],
   );
-  // Those of one lookup have subjects of their own.
+  // Findings of one lookup differ in their subjects.
   assertEquals(
     ids(finding("2", { group: "1", subject: "AAAA" }), finding("1", { group: "1", subject: "A" })),
     [[

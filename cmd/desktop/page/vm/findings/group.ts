@@ -6,7 +6,7 @@ type ListedFinding = Answer<RouteAt<"GET", "/sessions/{id}/findings">>["findings
 export const STATES = ["open", "acknowledged", "closed", "excepted"] as const;
 export type State = typeof STATES[number];
 
-/** What says which findings belong together. */
+/** Fields by which findings are grouped. */
 type Grouped =
   & Pick<
     ListedFinding,
