@@ -5,6 +5,7 @@ import {
   formatOverview,
   helpWidth,
   isGroup,
+  lastWordOf,
   unknownCommand,
 } from "../../../lib/base/args/mod.ts";
 import { print } from "../../../lib/base/print/mod.ts";
@@ -39,9 +40,9 @@ export const command: Command = {
 function subcommandOf(group: Command | CommandGroup, word: string): Command {
   const { name } = group;
   if (!isGroup(group)) throw usageError(command, `${name} has no subcommands`, `sbx help ${name}`);
-  const found = group.subcommands.find((each) => each.name === `${name} ${word}`);
+  const words = group.subcommands.map(lastWordOf);
+  const found = group.subcommands[words.indexOf(word)];
   if (found) return found;
-  const words = group.subcommands.map((each) => each.name.slice(name.length + 1));
   throw usageError(
     command,
     `${name} has no subcommand "${word}"`,
