@@ -1,6 +1,6 @@
 import { acceptAll } from "../../../lib/base/accept/mod.ts";
 import { ignore } from "../../../lib/base/error/mod.ts";
-import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";
+import { FrameChannel, readExactly, writeAll } from "../../../lib/base/wire/mod.ts";
 import { connectHost, type DnsFrame, PORTS } from "../../../lib/machine/guest/wire/mod.ts";
 import { localOwner, type SocketAddress } from "./owner.ts";
 
@@ -99,14 +99,4 @@ export class Dns {
     this.#pending.get(id)?.(answer);
     this.#pending.delete(id);
   }
-}
-
-async function readExactly(conn: Deno.Conn, count: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const bytes = new Uint8Array(count);
-  for (let at = 0; at < count;) {
-    const read = await conn.read(bytes.subarray(at));
-    if (read === null) return undefined;
-    at += read;
-  }
-  return bytes;
 }

@@ -4,7 +4,7 @@
  */
 import { SbxError } from "../error/mod.ts";
 import { joinBytes } from "../bytes/mod.ts";
-import { closeQuietly, writeAll } from "../wire/mod.ts";
+import { closeQuietly, readExactly, writeAll } from "../wire/mod.ts";
 import { checkSignature, parsePublicKey, type PublicKey } from "./public.ts";
 import { Reader, string, uint32 } from "./wire.ts";
 
@@ -130,9 +130,7 @@ async function ask(
     conn = await Deno.connect({ transport: "unix", path: socket });
     ended.throwIfAborted();
     await writeAll(conn, string(joinBytes([Uint8Array.of(type), content])));
-    const length = new Reader(await readExactly(conn, 4)).uint32();
-    if (length < 1 || length > ANSWER_MAX) throw agentError(socket, "gave an answer that cannot be read");
-    const answer = await readExactly(conn, length);
+    const answer = await readAnswer(conn, socket);
     if (answer[0] === expected) return answer.subarray(1);
     throw agentError(socket, refusal);
   } catch (cause) {
@@ -155,14 +153,15 @@ function requireOwn(socket: string): void {
   if (uid !== null && uid !== Deno.uid()) throw agentError(socket, "belongs to another user");
 }
 
-async function readExactly(conn: Deno.Conn, length: number): Promise<Uint8Array<ArrayBuffer>> {
-  const bytes = new Uint8Array(length);
-  for (let at = 0; at < length;) {
-    const count = await conn.read(bytes.subarray(at));
-    if (count === null) throw new Error("half an answer");
-    at += count;
+async function readAnswer(conn: Deno.Conn, socket: string): Promise<Uint8Array> {
+  const head = await readExactly(conn, 4);
+  const length = head && new Reader(head).uint32();
+  if (length !== undefined && (length < 1 || length > ANSWER_MAX)) {
+    throw agentError(socket, "gave an answer that cannot be read");
   }
-  return bytes;
+  const answer = length !== undefined && await readExactly(conn, length);
+  if (!answer) throw new Error("half an answer");
+  return answer;
 }
 
 function agentError(socket: string, problem: string, cause?: unknown): SbxError {

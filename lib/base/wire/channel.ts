@@ -58,6 +58,24 @@ export async function writeAll(
   for (let at = 0; at < bytes.length;) at += await to.write(bytes.subarray(at));
 }
 
+/**
+ * Reads exactly `count` bytes and none behind them; a plain `read` may read fewer.
+ *
+ * @returns undefined at an early end
+ */
+export async function readExactly(
+  from: { read(bytes: Uint8Array): Promise<number | null> },
+  count: number,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const bytes = new Uint8Array(count);
+  for (let at = 0; at < count;) {
+    const read = await from.read(bytes.subarray(at));
+    if (read === null) return undefined;
+    at += read;
+  }
+  return bytes;
+}
+
 /** Closes an object that may be closed already, or not open yet. */
 export function closeQuietly(closable: { close(): unknown } | undefined): void {
   try {

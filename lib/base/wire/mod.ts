@@ -1,6 +1,6 @@
 /**
  * Frame format of every sbx wire (docs/design/contracts/07-guest-wire.md §7), independent of the messages,
- * writes of every byte, and closing twice.
+ * reads and writes of every byte, and closing twice.
  */
 export {
   type Channel,
@@ -11,5 +11,6 @@ export {
   FrameCut,
   FrameError,
   FrameReader,
+  readExactly,
   writeAll,
 } from "./channel.ts";

@@ -1,7 +1,7 @@
 /** The beginning of a guest's connection to a MySQL server: the decision, the greeting, and both logins. */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
-import { writeAll } from "../../base/wire/mod.ts";
+import { readExactly, writeAll } from "../../base/wire/mod.ts";
 import { type Decision, guestLine, type Passage } from "../../policy/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import type { ExchangeContext } from "../exchange/context.ts";
@@ -92,7 +92,7 @@ export class MysqlConnection {
     // The server greets before TLS begins: the guest is greeted, and answers, in between.
     const beginTls = async (tcp: Deno.TcpConn) => {
       try {
-        introduced = await this.#introduce(await readExactly(tcp));
+        introduced = await this.#introduce(await readFirstPacket(tcp));
         const { client, greeting } = introduced;
         if ((greeting.capabilities & CAPABILITY.SSL) === 0) throw withoutTls();
         await writeAll(tcp, packet(1, loginHead(client, loginCapabilities(client, greeting, true))));
@@ -301,14 +301,10 @@ function chosenName(nameOf: NameReading, name: string): string {
 }
 
 /** Reads the first packet, and nothing behind it: more could only be written by someone on the path. */
-async function readExactly(tcp: Deno.TcpConn): Promise<Uint8Array> {
+async function readFirstPacket(tcp: Deno.TcpConn): Promise<Uint8Array> {
   const take = async (length: number) => {
-    const bytes = new Uint8Array(length);
-    for (let at = 0; at < length;) {
-      const count = await tcp.read(bytes.subarray(at));
-      if (count === null) throw new ConnectionLost("closed the connection");
-      at += count;
-    }
+    const bytes = await readExactly(tcp, length);
+    if (!bytes) throw new ConnectionLost("closed the connection");
     return bytes;
   };
   const head = await take(PACKET_HEAD);

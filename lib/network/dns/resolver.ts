@@ -4,7 +4,7 @@ import { PacketError } from "./guard.ts";
 import { RESOLVER_PENDING_MAX, RESOLVER_TRIES, RESOLVER_TRY_MS } from "./limit.ts";
 import { type DnsQuestion, EDE, readAnswer, type ResolverAnswer, writeQuery } from "./packet.ts";
 import type { Socket } from "node:dgram";
-import { closeQuietly, writeAll } from "../../base/wire/mod.ts";
+import { closeQuietly, readExactly, writeAll } from "../../base/wire/mod.ts";
 
 /** Address of a DNS resolver. */
 export interface Resolver {
@@ -198,7 +198,9 @@ async function queryTcp(
     message.set(query, 2);
     await writeAll(conn, message);
     const length = await readExactly(conn, 2);
-    const answer = readAnswer(await readExactly(conn, length[0] << 8 | length[1]), id, question);
+    const received = length && await readExactly(conn, length[0] << 8 | length[1]);
+    if (!received) throw new PacketError("malformed", "a truncated answer");
+    const answer = readAnswer(received, id, question);
     if (!answer) throw new PacketError("malformed", "an answer to another question");
     return answer;
   } catch (error) {
@@ -207,16 +209,6 @@ async function queryTcp(
     clearTimeout(timer);
     closeQuietly(conn);
   }
-}
-
-async function readExactly(conn: Deno.Conn, count: number): Promise<Uint8Array> {
-  const bytes = new Uint8Array(count);
-  for (let at = 0; at < count;) {
-    const read = await conn.read(bytes.subarray(at));
-    if (read === null) throw new PacketError("malformed", "a truncated answer");
-    at += read;
-  }
-  return bytes;
 }
 
 function randomId(): number {

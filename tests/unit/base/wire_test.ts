@@ -1,5 +1,11 @@
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { encodeFrame, FRAME_LIMIT, FrameError, FrameReader } from "../../../lib/base/wire/mod.ts";
+import {
+  encodeFrame,
+  FRAME_LIMIT,
+  FrameError,
+  FrameReader,
+  readExactly,
+} from "../../../lib/base/wire/mod.ts";
 
 /** Source that returns at most `step` of `bytes` per read. */
 function source(bytes: Uint8Array, step = bytes.length || 1) {
@@ -33,6 +39,18 @@ Deno.test("frames are reassembled from chunks of any size", async () => {
   for (const step of [1, 3, 4096, bytes.length]) {
     assertEquals(await Array.fromAsync(new FrameReader(source(bytes, step))), messages);
   }
+});
+
+Deno.test("bytes of a count are read in parts, and nothing behind them", async () => {
+  const bytes = Uint8Array.of(1, 2, 3, 4, 5);
+  for (const step of [1, 2, 5]) {
+    const from = source(bytes, step);
+    assertEquals(await readExactly(from, 0), new Uint8Array());
+    assertEquals(await readExactly(from, 3), bytes.subarray(0, 3));
+    assertEquals(await readExactly(from, 2), bytes.subarray(3));
+    assertEquals(await readExactly(from, 1), undefined);
+  }
+  assertEquals(await readExactly(source(bytes, 2), 6), undefined);
 });
 
 Deno.test("a length over the limit is rejected before its body is read or allocated", async () => {
