@@ -45,7 +45,7 @@ import { seekPacked } from "./decoy.ts";
 import { bodyPlaceOf, prepareBody, searchEncoded, TOO_LONG } from "./filtered_body.ts";
 import { AwsChunkedBody } from "./aws_chunks.ts";
 import { GrpcBody, GrpcCounts, grpcOf, hasMessage, mayStream } from "./grpc.ts";
-import { CallMessages, CheckedMessages, checkLater } from "./grpc_message.ts";
+import { CallMessages } from "./grpc_message.ts";
 import { awsOf, signAnew, signedRequestOf } from "./aws.ts";
 import { drainBody, GitExchange } from "./git.ts";
 import { REQUEST_BODY, requestRefusal, RESPONSE_BODY } from "./guards.ts";
@@ -74,9 +74,8 @@ export class HttpExchange {
   #chunked?: AwsChunkedBody;
   /** messages of a call of gRPC */
   #grpc?: GrpcCounts;
-  /** reader of their fields for rules, and the ones on their way */
+  /** reader of their fields, for rules */
   #messages?: CallMessages;
-  #checked?: CheckedMessages;
   /** compression of a WebSocket, whose windows are counted as buffered */
   #deflate?: Deflate;
   /** the client is gone, and the answer is read on */
@@ -99,7 +98,7 @@ export class HttpExchange {
       clearTimeout(this.#lingering);
       this.#bodyBuffer?.release();
       this.#chunked?.release();
-      this.#checked?.release();
+      this.#messages?.release();
       releaseWindows(this.#context.budget, this.#deflate);
     }
   }
@@ -148,13 +147,12 @@ export class HttpExchange {
       }
       bytes = plain;
     }
-    const { messages, body } = request;
-    if (messages?.hasLater && body.complete) {
-      await checkLater(body.first, (frame) => {
-        this.#requireClient();
-        return messages.check(frame, this.#context.gate, passage);
-      });
-    }
+    await request.messages?.checkComplete(
+      request.body,
+      this.#context.gate,
+      passage,
+      () => this.#requireClient(),
+    );
     if (!bytes) await seekPacked(this.#context.broker, passage.event.http!.request.host, request.body.first);
     if (bytes) head = { ...head, headers: dropHeader(head.headers, "content-encoding") };
     await this.#send(passage, head, bytes ? replacementBody(bytes) : request.body);
@@ -353,18 +351,19 @@ export class HttpExchange {
 
   /** Passes a body through the broker. */
   #prepare(event: Event, head: CapturedHead, content: BufferedBody): OutgoingBody {
-    const { broker } = this.#context;
+    const { broker, gate, budget } = this.#context;
+    const passage = this.#passage;
     const isKnown = content.rest.length !== undefined;
-    const buffered = content.complete || !this.#passage
+    const buffered = content.complete || !passage
       ? content
-      : { ...content, rest: new CountedBody(content.rest, this.#passage, isKnown) };
+      : { ...content, rest: new CountedBody(content.rest, passage, isKnown) };
     const { scheme, host, port } = event.http!.request;
     const filter = this.#requestFilter(event, head, buffered);
     const chunks = this.#signature?.chunks;
     if (chunks) {
       const { first, complete, rest } = buffered;
       const whole = complete ? new WholeBody(first) : new RestOfBody(first, rest);
-      this.#chunked = new AwsChunkedBody(whole, chunks, filter, this.#context.budget);
+      this.#chunked = new AwsChunkedBody(whole, chunks, filter, budget);
       return { body: this.#chunked, ...(filter && { filter }), streams: true };
     }
     const trailersOf = (trailers: readonly Header[]) => {
@@ -374,9 +373,10 @@ export class HttpExchange {
     };
     if (this.#grpc && !buffered.complete) {
       const messages = broker.messages({ scheme, host, port, direction: "request" });
-      const rest = this.#check(prepareBody(buffered, undefined, trailersOf));
+      const prepared = prepareBody(buffered, undefined, trailersOf);
+      const checked = passage && this.#messages?.checkPassing(prepared, gate, passage, budget);
       return {
-        body: new GrpcBody(rest, this.#grpc.requests, () => messages),
+        body: new GrpcBody(checked ?? prepared, this.#grpc.requests, () => messages),
         filter: messages,
         streams: true,
       };
@@ -385,13 +385,6 @@ export class HttpExchange {
     const body = prepareBody(buffered, filter, trailersOf);
     if (buffered.complete && filter) this.#recordSubstitutions(filter.substitutions);
     return { body, ...(filter && { filter }), ...(!buffered.complete && { streams: true }) };
-  }
-
-  /** Passes later messages of a call by the rules on its first one. */
-  #check(body: BodySource): BodySource {
-    const [messages, passage, { gate, budget }] = [this.#messages, this.#passage, this.#context];
-    if (!messages?.hasLater || !passage) return body;
-    return this.#checked = new CheckedMessages(body, (frame) => messages.check(frame, gate, passage), budget);
   }
 
   /** Step 4: puts secrets in place of refs and sends the request; ends when its response is relayed. */

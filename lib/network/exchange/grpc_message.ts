@@ -49,6 +49,8 @@ export class CallMessages {
   readonly #method?: GrpcMethod;
   readonly #encodings: string[];
   readonly #scrub: (text: string) => string;
+  /** body whose later messages are checked as they pass */
+  #passing?: CheckedMessages;
   /** beginning of the work that other work waits for */
   #turnAt = performance.now();
 
@@ -115,8 +117,41 @@ export class CallMessages {
   }
 
   /** The client may send messages after the one that was decided on. */
-  get hasLater(): boolean {
+  get #hasLater(): boolean {
     return this.#method?.streams === true;
+  }
+
+  /**
+   * Decides on the later messages of a body that has arrived completely; of any other,
+   * {@linkcode checkPassing} does.
+   *
+   * @param requireClient throws once nothing waits for the answer any more
+   * @throws {SbxError} `policy.blocked`
+   */
+  async checkComplete(
+    { first, complete }: BufferedBody,
+    gate: Gate,
+    passage: Passage,
+    requireClient: () => void,
+  ): Promise<void> {
+    if (!this.#hasLater || !complete) return;
+    let at = frameAt(first, 0)?.end;
+    for (let frame = at && frameAt(first, at); frame; frame = frameAt(first, at)) {
+      requireClient();
+      await this.#check(frame, gate, passage);
+      at = frame.end;
+    }
+  }
+
+  /** Returns the body with its later messages decided on as they pass; {@linkcode release} ends it. */
+  checkPassing(body: BodySource, gate: Gate, passage: Passage, budget: BufferBudget): BodySource {
+    if (!this.#hasLater) return body;
+    return this.#passing = new CheckedMessages(body, (frame) => this.#check(frame, gate, passage), budget);
+  }
+
+  /** Gives room of held messages back. */
+  release(): void {
+    this.#passing?.release();
   }
 
   /**
@@ -124,7 +159,7 @@ export class CallMessages {
    *
    * @throws {SbxError} `policy.blocked`: it is not sent, and ends the call
    */
-  async check(frame: Frame, gate: Gate, passage: Passage): Promise<void> {
+  async #check(frame: Frame, gate: Gate, passage: Passage): Promise<void> {
     await this.#takeTurn();
     const { common, http } = passage.event;
     let fields: MessageFields;
@@ -346,14 +381,5 @@ export class CheckedMessages implements BodySource, Receiving {
       this.#budget.bytes -= this.#reserved - count;
       this.#reserved = count;
     }
-  }
-}
-
-/** Checks the later messages of a body that is here. @throws {SbxError} `policy.blocked` */
-export async function checkLater(bytes: Uint8Array, check: (frame: Frame) => Promise<void>): Promise<void> {
-  let at = frameAt(bytes, 0)?.end;
-  for (let frame = at && frameAt(bytes, at); frame; frame = frameAt(bytes, at)) {
-    await check(frame);
-    at = frame.end;
   }
 }
