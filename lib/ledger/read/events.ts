@@ -128,7 +128,7 @@ export async function selectEvents<T>(
   const events: T[] = [];
   let chars = 0;
   for (let after: number | undefined = parseCursor(cursor); after !== undefined;) {
-    const end = rare === undefined ? after + PASS_ROWS : await rareAfter(client, rare, after);
+    const end = rare === undefined ? after + PASS_ROWS : await rarePassEnd(client, rare, after, FORWARD);
     const rows = await selectPage(client, LIST_COLUMNS, rest, [after, end, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(after) };
@@ -156,7 +156,9 @@ async function selectNewest<T>(
   const events: T[] = [];
   let chars = 0;
   for (let before = start, last = await lastUpTo(client, start - 1); last !== undefined;) {
-    const after = rare === undefined ? Math.max(0, last - PASS_ROWS) : await rareBefore(client, rare, last);
+    const after = rare === undefined
+      ? Math.max(0, last - PASS_ROWS)
+      : await rarePassEnd(client, rare, last, BACKWARD);
     const rows = await selectPage(client, LIST_COLUMNS, rest, [after, last, ...args, READ_ROWS]);
     for (const row of rows) {
       if (events.length === limit || chars >= most) return { events, next_cursor: String(before) };
@@ -178,20 +180,23 @@ async function hasRareIndex(client: Client): Promise<boolean> {
   return rows.length > 0;
 }
 
-/** The sequence up to which one statement passes over rare events alone, from `after` on. */
-async function rareAfter(client: Client, rare: string, after: number): Promise<number> {
-  const sql =
-    `SELECT sequence FROM entries WHERE ${rare} AND sequence > ? ORDER BY sequence LIMIT 1 OFFSET ?`;
-  const { rows: [row] } = await client.execute({ sql, args: [after, PASS_RARE] });
-  return row === undefined ? Number.MAX_SAFE_INTEGER : Number(row.sequence);
-}
+/** Directions of a pass over rare events; each excludes `after`, and includes `last`. */
+const FORWARD = { from: "sequence >", order: "ASC", end: Number.MAX_SAFE_INTEGER };
+const BACKWARD = { from: "sequence <=", order: "DESC", end: 0 };
 
-/** As {@linkcode rareAfter}, backwards: the events after the sequence, up to `last`. */
-async function rareBefore(client: Client, rare: string, last: number): Promise<number> {
-  const sql =
-    `SELECT sequence FROM entries WHERE ${rare} AND sequence <= ? ORDER BY sequence DESC LIMIT 1 OFFSET ?`;
-  const { rows: [row] } = await client.execute({ sql, args: [last, PASS_RARE] });
-  return row === undefined ? 0 : Number(row.sequence);
+/** The sequence at which one statement that started at `from` has read as many rare events as it may. */
+async function rarePassEnd(
+  client: Client,
+  rare: string,
+  from: number,
+  direction: typeof FORWARD,
+): Promise<number> {
+  const { rows: [row] } = await client.execute({
+    sql:
+      `SELECT sequence FROM entries WHERE ${rare} AND ${direction.from} ? ORDER BY sequence ${direction.order} LIMIT 1 OFFSET ?`,
+    args: [from, PASS_RARE],
+  });
+  return row === undefined ? direction.end : Number(row.sequence);
 }
 
 function charsOf({ event, outcome }: TextRow): number {
