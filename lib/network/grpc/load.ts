@@ -119,7 +119,7 @@ function parse<T>(path: string, read: () => T): T {
     return read();
   } catch (error) {
     const [cause] = (error as Error).message.split("\n");
-    throw invalid(path, `is no set of descriptors with all its imports: ${cause}`, MAKE, error);
+    throw invalid(path, `is not a set of descriptors with all its imports: ${cause}`, MAKE, error);
   }
 }
 

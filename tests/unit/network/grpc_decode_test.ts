@@ -190,12 +190,12 @@ Deno.test("descriptors know the fields that a rule may name", () => {
   assert(types.problem(["tags", "x"]));
 });
 
-Deno.test("a file that is no set of descriptors is an error with its name and the cause", async () => {
+Deno.test("a file that is not a set of descriptors is an error with its name and the cause", async () => {
   const dir = await Deno.makeTempDir({ prefix: "sbx-grpc-" });
   try {
     const cases: [name: string, bytes: Uint8Array<ArrayBuffer>, problem: string][] = [
-      ["cut.binpb", echoDescriptors().slice(0, -7), "is no set of descriptors"],
-      ["text.binpb", new TextEncoder().encode('syntax = "proto3";'), "is no set of descriptors"],
+      ["cut.binpb", echoDescriptors().slice(0, -7), "is not a set of descriptors"],
+      ["text.binpb", new TextEncoder().encode('syntax = "proto3";'), "is not a set of descriptors"],
       ["empty.binpb", new Uint8Array(), "describes no service"],
     ];
     for (const [name, bytes, problem] of cases) {

@@ -77,8 +77,8 @@ Deno.test("a broken set is a problem of its profile that names the file and the 
     const profile = await loadProfile(home, "echo");
     const [problem, ...more] = await profileProblems(profile);
     assertEquals(more, []);
-    assert(problem.includes(`${dir}/echo.binpb is no set of descriptors`), problem);
-    await assertRejects(() => profileLayer(profile, NO_CORP), SbxError, "is no set of descriptors");
+    assert(problem.includes(`${dir}/echo.binpb is not a set of descriptors`), problem);
+    await assertRejects(() => profileLayer(profile, NO_CORP), SbxError, "is not a set of descriptors");
   });
 });
 
