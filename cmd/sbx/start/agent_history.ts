@@ -150,17 +150,26 @@ async function list(args: Arguments, agent?: string, dir?: string): Promise<numb
     : [await findHistory(home(), agent, await folderOf(dir ?? "."))];
   const histories = found.filter((each) => each !== undefined);
   if (args.has("json")) await printJson({ histories });
-  else {
-    const rows = histories.map(({ agent, dir, vm, kept_at, size }) => [
-      agent,
-      dir,
-      vm,
-      formatTime(kept_at),
-      formatBytes(size),
-    ]);
-    await print(table(["AGENT", "FOLDER", "VM", "KEPT", "SIZE"], rows));
-  }
+  else await print(formatHistories(histories, agent === undefined ? "" : ` of ${agent} for ${dir ?? "."}`));
   return 0;
+}
+
+/** @param of words for the ones that were asked for; empty: all */
+export function formatHistories(
+  histories: readonly Pick<KeptHistory, "agent" | "dir" | "vm" | "kept_at" | "size">[],
+  of: string,
+): string {
+  if (histories.length === 0) {
+    return `no conversations${of} are kept yet: sbx delete NAME --keep-history keeps them`;
+  }
+  const rows = histories.map(({ agent, dir, vm, kept_at, size }) => [
+    agent,
+    dir,
+    vm,
+    formatTime(kept_at),
+    formatBytes(size),
+  ]);
+  return table(["AGENT", "FOLDER", "VM", "KEPT", "SIZE"], rows);
 }
 
 async function remove(args: Arguments, agent: string, dir: string): Promise<number> {
