@@ -108,7 +108,11 @@ export class CorpStore {
       candidate = await loadCorp(this.path);
       if (this.#layer) candidate = await this.#layer.apply(candidate);
       const problems = await this.#check(candidate, this.path);
-      if (problems.length > 0) throw new SbxError("corp.invalid", problems.join("\n"));
+      if (problems.length > 0) {
+        throw new SbxError("corp.invalid", problems.join("\n"), {
+          hint: `correct it, and check it with sbx corp validate ${this.path}`,
+        });
+      }
       await this.#saveCopy(candidate);
       return this.#state = { status: "ok", config: candidate };
     } catch (thrown) {

@@ -171,10 +171,10 @@ function tableOf(value: unknown): Table {
   return isObject(value) ? value as Table : {};
 }
 
+export const PUBLISHER_HINT = "its publisher must correct it; the earlier bundle stays active";
+
 function refused(problem: string): SbxError {
-  return new SbxError("bundle.refused", `the bundle is refused: ${problem}`, {
-    hint: "its publisher must correct it; the earlier bundle stays active",
-  });
+  return new SbxError("bundle.refused", `the bundle is refused: ${problem}`, { hint: PUBLISHER_HINT });
 }
 
 // Files of a home's bundle, and the state that `sbx fleet status` shows.

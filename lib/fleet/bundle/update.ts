@@ -29,6 +29,7 @@ import {
   type BundleStatus,
   CONTENT,
   MANIFEST,
+  PUBLISHER_HINT,
   readActive,
   writeStatus,
 } from "./apply.ts";
@@ -157,7 +158,9 @@ async function update(options: BundleUpdate, bundlesUrl: string, status: BundleS
   });
   status.held = held;
   const problems = await check(config, config.path);
-  if (problems.length > 0) throw new SbxError("bundle.refused", problems.join("\n"));
+  if (problems.length > 0) {
+    throw new SbxError("bundle.refused", problems.join("\n"), { hint: PUBLISHER_HINT });
+  }
   if (order !== 0) {
     await recordChange(home, {
       what: "bundle",

@@ -164,6 +164,7 @@ Deno.test("what corp.toml of the machine says holds, and a bundle that would loo
       ["bundle.refused", "bundle.invalid"].includes(error.code),
       `${version}: ${error.code} ${error.message}`,
     );
+    assert(error.hint, `${version}: ${error.message}`);
     assertEquals((await readActive(home))?.version, "1.0.0");
     assertEquals((await readBundleStatus(home))?.state, "failed");
     assertEquals((await store.load()).status, "ok");

@@ -1,5 +1,6 @@
 import { assert, assertEquals } from "@std/assert";
 import { join } from "node:path";
+import { SbxError } from "../../../../lib/base/error/mod.ts";
 import {
   corpInfo,
   corpPlaces,
@@ -56,6 +57,16 @@ Deno.test("a broken file leaves the last good version in force, and the summary 
     }
     await Deno.writeTextFile(file, GOOD);
     assertEquals((await store.load()).status, "ok");
+  }));
+
+Deno.test("a file whose content is refused names its problems, and the command that lists them", () =>
+  inHome(async (dir, file) => {
+    await Deno.writeTextFile(file, GOOD);
+    const check = () => Promise.resolve([`${file}:1: one`, `${file}:2: two`]);
+    const state = await new CorpStore({ dir }, { managed: file }, check).load();
+    if (state.status !== "closed" || !(state.error instanceof SbxError)) throw new Error(state.status);
+    assertEquals(state.error.message, `${file}:1: one\n${file}:2: two`);
+    assertEquals(state.error.hint, `correct it, and check it with sbx corp validate ${file}`);
   }));
 
 Deno.test("the last good version survives a restart, in a file of mode 0600", () =>
