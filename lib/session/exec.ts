@@ -21,7 +21,7 @@ import {
 } from "../machine/limit/mod.ts";
 import type { ExecCall } from "./ipc/mod.ts";
 import { type Gate, guestLine, type Passage, summary } from "../policy/mod.ts";
-import { type ActivityRecord, isFree } from "./activity/mod.ts";
+import { type ActivityRecord, rulesIgnore } from "./activity/mod.ts";
 import type { SessionHealth } from "./health.ts";
 import { execDraft, exitDraft, type Program, programOf } from "./program.ts";
 
@@ -122,7 +122,7 @@ export async function execProgram(
   if (left) return await adoptProgram({ gate, activity, link, health }, left, request, streams, signal);
   const labels = { ...service && { service: service.name }, ...repository && { repository } };
   const draft = execDraft(request, trace_id, labels);
-  if (look && isFree(gate, draft)) {
+  if (look && rulesIgnore(gate, draft)) {
     activity.looks.order(request.argv);
     await activity.holds.ready();
     const { output, input } = streams;

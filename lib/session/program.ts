@@ -21,22 +21,21 @@ const BY_HOST = { source_engine: "process", actor: "host" } as const;
 
 /** Labels of a program's events. */
 export interface ProgramLabels {
-  /** that it is, or checks */
+  /** the service that the program runs as, or checks */
   service?: string;
-  /** it is sbx's own, for repositories and folders */
+  /** a program of sbx itself, which brings a repository or folder in, or reads it */
   repository?: "bring" | "read";
-  /** limits that it has reached, as keys of `[vm.limits]` */
+  /** limits that the program has reached, as keys of `[vm.limits]` */
   limit?: string;
 }
 
-/** The event of a program's start. */
+/** The `process.exec` event of a program. */
 type Start = Pick<Event["common"], "event_id" | "trace_id">;
 
 /**
  * The draft of a program that the host starts in the guest.
  *
- * @param trace_id of the request for it
- * @param labels of its purpose
+ * @param trace_id of the request that starts it
  */
 export function execDraft(program: Program, trace_id?: string, labels: ProgramLabels = {}): Draft {
   return {
@@ -50,7 +49,7 @@ export function execDraft(program: Program, trace_id?: string, labels: ProgramLa
   };
 }
 
-/** The draft of its end. */
+/** The draft of the end of a program that the host has started. */
 export function exitDraft(
   program: Program,
   exit_code: number,
@@ -69,17 +68,19 @@ export function exitDraft(
 }
 
 /**
- * The program that a decided event runs: a rewritten `command` is a line for the shell, a rewritten
- * `executable` gets the arguments of the request.
+ * The program to run after rules have decided on its event, and may have rewritten it: a rewritten `command`
+ * is run by the shell, a rewritten `executable` gets the arguments of the request.
  */
 export function programOf({ process }: Event, request: Program): Program {
   const { executable, command, cwd } = process!.activity;
   const before = activityOf(request);
-  const newCwd = cwd === before.cwd ? request.cwd : cwd;
-  const as = { cwd: newCwd, ...(request.user !== undefined && { user: request.user }) };
-  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], ...as };
-  if (executable !== before.executable) return { argv: [executable, ...request.argv.slice(1)], ...as };
-  return { argv: request.argv, ...as };
+  const rest = {
+    cwd: cwd === before.cwd ? request.cwd : cwd,
+    ...(request.user !== undefined && { user: request.user }),
+  };
+  if (command !== before.command) return { argv: ["/bin/sh", "-c", command], ...rest };
+  if (executable !== before.executable) return { argv: [executable, ...request.argv.slice(1)], ...rest };
+  return { argv: request.argv, ...rest };
 }
 
 function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActivity, "operation"> {
@@ -87,10 +88,10 @@ function activityOf({ argv, cwd = GUEST_WORKSPACE }: Program): Omit<ProcessActiv
 }
 
 /**
- * Asks the rules about a port that is about to be opened. It is the program of its connections, with a word
- * more, so that a rule on `sbx-port` holds for it too.
+ * Has rules decide on opening a port. The event is that of `sbx-port`, which serves the port's connections,
+ * so that rules on this program apply.
  *
- * @returns the id of its event
+ * @returns the id of the event
  * @throws {SbxError} `policy.blocked`, `ledger.unavailable`
  */
 export async function decidePort(gate: Pick<Gate, "decide">, work: PortWork): Promise<string> {
@@ -103,7 +104,7 @@ export async function decidePort(gate: Pick<Gate, "decide">, work: PortWork): Pr
   });
 }
 
-/** Records that a port was closed. @param event_id of its opening */
+/** Records that a port was closed. @param event_id of the event of its opening */
 export function recordPortClosed(gate: Pick<Gate, "observe">, work: PortWork, event_id: string): void {
   const { trace_id } = work;
   gate.observe(labelled(exitDraft(portProgram(work), 0, { event_id, trace_id }), "close", work));

@@ -4,7 +4,7 @@ import { userName } from "../base/user/mod.ts";
 import { CredentialBroker, CredentialStore, storePath } from "../credential/mod.ts";
 import { type GateOptions, SessionGate } from "./gate/mod.ts";
 import { compileLayers, summary } from "../policy/mod.ts";
-import { isFree } from "./activity/mod.ts";
+import { rulesIgnore } from "./activity/mod.ts";
 import { fileDraft, type HostFile } from "./file_event.ts";
 import { type Contract, detectionsOf, exportRoutesOf } from "./files/contract.ts";
 import { historyOf } from "./history.ts";
@@ -98,7 +98,7 @@ export async function decideFile(
 ): Promise<FileDecision> {
   const { common, ...family } = fileDraft(file, contract.profile.paths ?? {});
   const draft = { common: { ...common, ...(trace_id !== undefined && { trace_id }) }, ...family };
-  if (look && isFree(gate, draft)) return { event_id: "" };
+  if (look && rulesIgnore(gate, draft)) return { event_id: "" };
   const passage = await gate.decide(draft, signal);
   const { event_id } = passage.event.common;
   passage.finish();

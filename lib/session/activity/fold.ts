@@ -1,33 +1,34 @@
 /**
- * Recorded one by one: so many at once, and then so many per second (docs/design/contracts/14-limits.md §14).
- */
-const BURST = 4000;
-const PER_SECOND = 20;
-/**
- * Time for which further ones are counted before the counts are recorded, in `ms`
+ * Folds floods of a guest's events into counts by name, such as a program or a folder
  * (docs/design/contracts/14-limits.md §14).
  */
+
+/** Events recorded one by one: at once, and per second after that. */
+const BURST = 4000;
+const PER_SECOND = 20;
+/** Time between two records of the counts, in `ms`. */
 export const FOLD_MS = 10_000;
-/** Most names with a count of their own, and most that are new in that time and recorded all the same. */
+/** Most names counted separately, and most new names recorded in spite of a flood, between two records. */
 const COUNTED_MAX = 256;
-/** Counts of events that are not recorded one by one. */
+
+/** Events of one name that were counted instead of recorded. */
 export interface Folded {
   count: number;
   failed: number;
 }
 
-/** Bounds the record of a guest that does very much, and keeps the counts whole, by name. */
+/** Decides which events of a busy guest are recorded, and counts the others. */
 export class Fold {
   readonly #now: () => number;
   readonly #others: (name: string) => string;
   #tokens = BURST;
   #filledAt: number;
-  /** names that were recorded since the counts were */
+  /** new names since the counts were last recorded */
   readonly #seen = new Set<string>();
   #counts = new Map<string, Folded>();
 
   /**
-   * @param others a common name for names beyond the ones counted separately
+   * @param others common name for a name beyond the limit of separate counts
    * @param now in `ms`
    */
   constructor(others: (name: string) => string, now = () => performance.now()) {
@@ -37,8 +38,8 @@ export class Fold {
   }
 
   /**
-   * True if one is recorded; else it is counted. A name that was not seen for a
-   * while is recorded in any flood.
+   * True if an event of this name is to be recorded; otherwise it is counted. A new name is recorded even in
+   * a flood.
    */
   admits(named: string): boolean {
     const now = this.#now();
@@ -55,7 +56,7 @@ export class Fold {
     return false;
   }
 
-  /** Notes that one which was counted has failed. */
+  /** Counts a failure of an event that was counted. */
   failed(named: string): void {
     this.#countOf(named).failed++;
   }
@@ -64,7 +65,7 @@ export class Fold {
     return this.#counts.size === 0;
   }
 
-  /** Takes the counts, by name. */
+  /** Returns the counts by name, and starts new ones. */
   take(): Map<string, Folded> {
     const counts = this.#counts;
     this.#counts = new Map();

@@ -4,4 +4,4 @@
  */
 export type { ActivityLink } from "./record.ts";
 export { ActivityRecord } from "./record.ts";
-export { isFree } from "./looks.ts";
+export { rulesIgnore } from "./looks.ts";

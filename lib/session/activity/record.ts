@@ -34,17 +34,17 @@ const TIMES = {
   retryMax: 300_000,
 };
 /**
- * Time for which a program of the host is waited for in the report, in `ms`: as long as for the report, which
- * begins with the first one. Its pid is another process later.
+ * Longest time from the start of the host's program to its report, in `ms`: as long as for the report as a
+ * whole, which begins with the first program. Later its pid may be another process.
  */
 const HOST_MS = timeLimit(120_000);
-/** Most programs of the host that are waited for; the oldest are forgotten. */
+/** Most programs of the host whose report is awaited; the oldest are forgotten. */
 const HOSTS_MAX = 1024;
-/** Least time between two records of a gap, in `ms`; it is one gap. */
+/** Gaps closer together than this are recorded as one, in `ms`. */
 const GAP_MS = 1000;
-/** Label at the begin and the end of the report. */
+/** Label of events at the beginning and end of the report. */
 const LABEL = "activity";
-/** Name of programs without a count of their own. */
+/** Counted in place of programs that have no count of their own. */
 const OTHER_PROGRAMS = "(other programs)";
 
 type Recording = Pick<SessionGate, "observe" | "refuse" | "report" | "preview" | "decide" | "guestRules">;
@@ -95,10 +95,10 @@ export class ActivityRecord {
   }
 
   /**
-   * A program that the host runs has become a process of the guest.
+   * Notes that a program of the host has become a process of the guest.
    *
-   * @param event_id of its exec
-   * @param repository mark of that
+   * @param event_id of its `process.exec`
+   * @param repository label of that event
    */
   hostStarted(pid: number, event_id: string, repository?: HostProgram["repository"]): void {
     this.#hosts.delete(pid);
@@ -113,7 +113,7 @@ export class ActivityRecord {
     this.#tellPaths();
   }
 
-  /** Has a guest report as long as it is there, and records where it does not. */
+  /** Keeps a guest reporting until it is gone, and records each gap. */
   async follow(link: ActivityLink): Promise<void> {
     if (!await link.booted().then(() => true, () => false)) return;
     const { start, grace, retry, retryMax } = this.#times;
@@ -264,13 +264,14 @@ export class ActivityRecord {
     // A pid is another process later.
     const parent = this.#processes.running(frame.ppid);
     if (!parent) return false;
-    return this.looks.takes(frame, { isAgent: isAgent(parent), isLook: parent.isLook });
+    return this.looks.isPartOfLook(frame, { isAgent: isAgent(parent), isLook: parent.isLook });
   }
 
   #changed(frame: Extract<ActivityFrame, { t: "File" }>): void {
     const isOfLook = this.#processes.get(frame.pid)?.isLook === true;
-    if (frame.operation !== "read") this.looks.changed(frame);
-    if (isOfLook && this.looks.writes(frame) && pathClass(frame.path, this.#paths) !== "secret") return;
+    if (frame.operation !== "read") this.looks.noteChange(frame);
+    const isSecret = () => pathClass(frame.path, this.#paths) === "secret";
+    if (isOfLook && this.looks.mayWriteUnrecorded(frame) && !isSecret()) return;
     if (!this.#files.take(frame)) this.#recordCountsLater();
   }
 
@@ -398,7 +399,7 @@ export interface ActivityLink {
   readonly isOver: boolean;
 }
 
-/** Who wants to know of a report. */
+/** Parts of the session that follow the report. */
 interface ActivityListener {
   /** @param why nothing is reported; `undefined` once it is */
   onProblem(why?: string): void;
