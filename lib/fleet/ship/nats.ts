@@ -1,4 +1,7 @@
-/** Shipping by NATS with JetStream. */
+/**
+ * Ships a machine's segments and reports through a JetStream stream of NATS, from which a receiver pulls them
+ * (lib/fleet/pull).
+ */
 import { blake3 } from "../../base/hash/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import {
@@ -18,11 +21,11 @@ import type { Authorize } from "./http.ts";
 import { type ReportBody, reportOf, slotOf } from "./report.ts";
 import type { Position, Receipt, SegmentTarget } from "./target.ts";
 
-/** Bytes of a message that are left to its headers. */
+/** Room for the headers of a message, in `bytes`. */
 const HEADERS_BYTES = 16 * 1024;
 /** JetStream's error: the last message of a subject is not the expected one. */
 const WRONG_LAST_SEQUENCE = 10_071;
-/** Sessions whose end is remembered. */
+/** Most sessions whose last segment is remembered. */
 const SESSIONS_MAX = 10_000;
 
 type RegisterBody = Extract<ReportBody, { kind: "register" }>;
@@ -34,8 +37,9 @@ interface End {
 }
 
 /**
- * A JetStream subject for each session. A segment is stored only behind the last one: the server compares the
- * sequence of the subject's last message, and drops a duplicate (`Nats-Msg-Id`).
+ * The stream as a collector, with a subject for each session. A segment is stored only directly behind the
+ * previous one: the server compares the sequence of the subject's last message, and drops duplicates
+ * (`Nats-Msg-Id`).
  */
 export class NatsTarget implements SegmentTarget {
   readonly name: string;
@@ -55,12 +59,13 @@ export class NatsTarget implements SegmentTarget {
     const header = headerOf(segment);
     const { machine_id, session_id, from, to } = header;
     const subject = subjects.segment(this.#address, machine_id, session_id);
-    return await this.#try(async (link) => {
+    return await this.#withLink(async (link) => {
+      // The remembered end may be out of date; the second attempt reads it from the stream.
       for (let isSecond = false;; isSecond = true) {
         const end = await this.#endOf(link, subject);
         if (end && sameHeads(end.to, to)) return { kept: true };
-        // Nothing in the stream: it begins here, or it has expired, and the cursor says where it ended.
         if (end && !sameHeads(end.to, from)) return { kept: false, position: end.to };
+        // Without an end, the session is new, or its messages have expired: the shipper knows its position.
         try {
           const sequence = await this.#publish(link, subject, header, segment, end?.sequence ?? 0);
           this.#remember(subject, { to, sequence });
@@ -75,11 +80,11 @@ export class NatsTarget implements SegmentTarget {
 
   async report(envelope: string): Promise<void> {
     const { machine_id, body } = reportOf(envelope);
-    if (body.kind === "register") return await this.#announce(envelope, machine_id, body);
-    await this.#try(async ({ stream }) => {
+    if (body.kind === "register") return await this.#publishEntry(envelope, machine_id, body);
+    await this.#withLink(async ({ stream }) => {
       const { headers } = await import("@nats-io/transport-node");
       const rollup = headers();
-      // The last report of a kind and session counts; the stream keeps that one.
+      // Only the last report of a kind and session matters; the stream drops the others.
       rollup.set("Nats-Rollup", "sub");
       await stream.publish(subjects.report(this.#address, machine_id, body.kind, slotOf(body)), envelope, {
         headers: rollup,
@@ -87,11 +92,11 @@ export class NatsTarget implements SegmentTarget {
     });
   }
 
-  /** Puts an entry of a register into the stream, once: a second, different one of its number is refused. */
-  async #announce(envelope: string, machineId: string, body: RegisterBody): Promise<void> {
+  /** Publishes a register entry once. @throws {SbxError} `fleet.refused`: its number has another entry */
+  async #publishEntry(envelope: string, machineId: string, body: RegisterBody): Promise<void> {
     const { entry } = body;
     const subject = subjects.report(this.#address, machineId, body.kind, slotOf(body));
-    await this.#try(async ({ stream, manager }) => {
+    await this.#withLink(async ({ stream, manager }) => {
       try {
         await stream.publish(subject, envelope, { expect: { lastSubjectSequence: 0 } });
       } catch (error) {
@@ -114,40 +119,53 @@ export class NatsTarget implements SegmentTarget {
     await (await link?.catch(() => undefined))?.connection.close();
   }
 
+  /**
+   * Publishes a segment; one that is larger than a message goes ahead of it in parts, which its own message
+   * names.
+   *
+   * @param last sequence of the subject's last message, 0 for none
+   * @returns the sequence of the segment's message
+   */
   async #publish(
-    { connection, stream }: NatsLink,
+    link: NatsLink,
     subject: string,
     { machine_id, session_id, to, body }: SegmentHeader,
     segment: Uint8Array<ArrayBuffer>,
     last: number,
   ): Promise<number> {
     const { headers } = await import("@nats-io/transport-node");
-    const own = headers();
-    own.set(TO_HEADER, JSON.stringify(to));
-    const id = blake3([machine_id, session_id, to.events, to.outcomes, to.journal, body.hash].join(" "));
-    const size = Math.max((connection.info?.max_payload ?? 0) - HEADERS_BYTES, HEADERS_BYTES);
-    let data = segment;
-    if (segment.length > size) {
-      const parts: number[] = [];
-      for (let at = 0; at < segment.length; at += size) {
-        const { seq } = await stream.publish(
-          subjects.part(this.#address, machine_id),
-          segment.subarray(at, at + size),
-        );
-        parts.push(seq);
-      }
-      own.set(PARTS_HEADER, parts.join(","));
-      data = new Uint8Array();
+    const head = headers();
+    head.set(TO_HEADER, JSON.stringify(to));
+    const size = Math.max((link.connection.info?.max_payload ?? 0) - HEADERS_BYTES, HEADERS_BYTES);
+    const isInParts = segment.length > size;
+    if (isInParts) {
+      const sequences = await this.#publishParts(link, machine_id, segment, size);
+      head.set(PARTS_HEADER, sequences.join(","));
     }
-    const { seq } = await stream.publish(subject, data, {
-      msgID: id,
-      headers: own,
+    const { seq } = await link.stream.publish(subject, isInParts ? new Uint8Array() : segment, {
+      msgID: blake3([machine_id, session_id, to.events, to.outcomes, to.journal, body.hash].join(" ")),
+      headers: head,
       expect: { lastSubjectSequence: last },
     });
     return seq;
   }
 
-  /** The last segment of a session, from the stream or from memory. */
+  async #publishParts(
+    { stream }: NatsLink,
+    machineId: string,
+    segment: Uint8Array<ArrayBuffer>,
+    size: number,
+  ): Promise<number[]> {
+    const sequences: number[] = [];
+    for (let at = 0; at < segment.length; at += size) {
+      const part = segment.subarray(at, at + size);
+      const { seq } = await stream.publish(subjects.part(this.#address, machineId), part);
+      sequences.push(seq);
+    }
+    return sequences;
+  }
+
+  /** The last segment of a session, from memory or from the stream. */
   async #endOf({ manager }: NatsLink, subject: string): Promise<End | undefined> {
     const known = this.#ends.get(subject);
     if (known) return known;
@@ -164,7 +182,8 @@ export class NatsTarget implements SegmentTarget {
     if (this.#ends.size > SESSIONS_MAX) this.#ends.delete(this.#ends.keys().next().value!);
   }
 
-  async #try<T>(work: (link: NatsLink) => Promise<T>): Promise<T> {
+  /** Runs work over the open connection, or a new one. @throws {SbxError} any failure, in words */
+  async #withLink<T>(work: (link: NatsLink) => Promise<T>): Promise<T> {
     this.#link ??= openNats(this.#address, this.#authorize).catch((error) => {
       this.#link = undefined;
       throw error;
@@ -173,9 +192,9 @@ export class NatsTarget implements SegmentTarget {
     try {
       return await work(link);
     } catch (error) {
-      // One that passes nothing on stays open for minutes, until its own pings notice.
+      // Its own pings would notice a dead connection only after minutes.
       if ((error as Error).name === "TimeoutError") await link.connection.close();
-      // A connection that ended for good, such as after a password was changed.
+      // The client does not reconnect after some failures, such as a changed password.
       if (link.connection.isClosed()) this.#link = undefined;
       throw error instanceof SbxError ? error : natsError(this.#address, error);
     }

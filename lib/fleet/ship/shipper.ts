@@ -41,8 +41,8 @@ export class Shipper {
   }
 
   /**
-   * Sends all rows of a ledger that the collector lacks. Rows that are written meanwhile go with the next
-   * call: under traffic a segment of a few would follow each one, and costs as much as a large one.
+   * Sends all rows of a ledger that the collector lacks. Rows written meanwhile wait for the next call: a
+   * small segment costs as much as a large one, and under traffic there would be one after another.
    *
    * @throws {SbxError} `fleet.unavailable`: a later call sends the rest; `fleet.denied`, `fleet.refused`,
    * `fleet.forked`; errors of an unreadable ledger
@@ -76,14 +76,14 @@ export class Shipper {
         if (isRest(rows)) return sum;
       } else {
         if (!await hadHeads(path, receipt.position)) await this.#fork(sessionId, path, receipt.position);
-        // A collector that sends us back and forth is not one.
+        // Two collectors behind one address would send it back and forth forever.
         if (++moves > MOVES_MAX) throw lost(target.name);
         await this.#move(sessionId, { ...cursor, heads: receipt.position });
       }
     }
   }
 
-  /** Reports facts to the collector that no row holds. */
+  /** Reports facts that are in no row to the collector. */
   async report(body: ReportBody): Promise<void> {
     await this.#options.target.report(await makeReport(this.#options.key, body));
   }
@@ -145,7 +145,7 @@ export class Shipper {
   }
 }
 
-/** Moves to where the collector stands, in one call. */
+/** Most moves to the collector's position in one call. */
 const MOVES_MAX = 3;
 
 function countOf({ from, to }: LedgerRows): number {

@@ -1,4 +1,4 @@
-/** Collectors of segments. The simplest one is a folder. */
+/** Collectors: where a machine's segments and reports are delivered. The simplest one is a folder. */
 import type { ChainHeads } from "../../ledger/mod.ts";
 import { dirname, join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
@@ -7,14 +7,14 @@ import { headerOf } from "../segment/mod.ts";
 import { type LogAnswer, StoreLog } from "../log/mod.ts";
 import { reportOf, slotOf } from "./report.ts";
 
-/** A collector's position in a session: `undefined` if it does not know. */
+/** The last rows of a session that a collector has. */
 export type Position = ChainHeads;
 
 /** A collector's answer to a segment. */
 export type Receipt =
-  /** it is kept, now or since before */
+  /** stored, by this call or an earlier one */
   | { kept: true }
-  /** it begins away from the collector's position; nothing of it was kept */
+  /** not stored: it does not begin at the collector's position */
   | { kept: false; position: Position };
 
 /** A collector of segments. */
@@ -52,7 +52,7 @@ export class FolderTarget implements SegmentTarget {
     const folder = sessionFolder(this.dir, header.machine_id, header.session_id);
     const path = join(folder, segmentName(header));
     if (await keepFile(path, segment)) return { kept: true };
-    // The cursor was lost after a segment was kept: that one has the rows, perhaps not all of these.
+    // Another segment begins here: the cursor was lost after it. It may lack the last of these rows.
     return { kept: false, position: headerOf(await Deno.readFile(path)).to };
   }
 
@@ -60,7 +60,7 @@ export class FolderTarget implements SegmentTarget {
     const { machine_id, body } = reportOf(envelope);
     const path = reportPath(this.dir, machine_id, { kind: body.kind, slot: slotOf(body) });
     if (body.kind === "register") {
-      // Never replaced: a machine that writes its register anew is noticed by its chain.
+      // Never replaced: the chain of the register then shows a machine that rewrites it.
       await keepFile(path, new TextEncoder().encode(envelope));
       return;
     }
