@@ -81,7 +81,7 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
   const saved = args.text("save");
   const id = saved ?? ID_DEFAULT;
   const made = await learnProfile({ id, base, sessions });
-  const found = args.has("minimise") ? await least(args, made, () => sessions()[0]) : undefined;
+  const found = args.has("minimise") ? await minimised(args, made, () => sessions()[0]) : undefined;
   const { text, ...learned } = found ?? made;
   const path = saved === undefined ? undefined : await saveProfile(home(), saved, text);
   if (args.has("json")) await printJson({ ...learned, text, ...(path && { path }) });
@@ -99,10 +99,10 @@ async function learn(args: Arguments, sessions: () => LabSession[]): Promise<num
   return 0;
 }
 
-/** The part of a learned profile that its session's commands need to end as they did. */
-async function least(args: Arguments, made: LearnedProfile, session: () => LabSession) {
-  const { leastProfile } = await import("./learn_least.ts");
-  return await leastProfile(made, session, args.number("runs", { min: 1, max: RUNS_MAX }) ?? RUNS_DEFAULT);
+/** Leaves out the rules that the commands of the session do not need. */
+async function minimised(args: Arguments, made: LearnedProfile, session: () => LabSession) {
+  const { minimiseProfile } = await import("./learn_minimise.ts");
+  return await minimiseProfile(made, session, args.number("runs", { min: 1, max: RUNS_MAX }) ?? RUNS_DEFAULT);
 }
 
 async function check(args: Arguments, profile: string, sessions: LabSession[]): Promise<number> {
