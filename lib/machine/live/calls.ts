@@ -1,4 +1,4 @@
-/** Answers the calls of a file server as a guard decides. */
+/** Answers the calls of a file server, which the kernel holds until the guard has decided. */
 import { type CallListener, makeFile, O_CREAT, SET_ID, type WaitingCall } from "../../../ffi/libc/notify.ts";
 import { EACCES, EPERM, type Guard, type MadeFiles, type Named, pathOf, type Verdict } from "./guard.ts";
 
@@ -9,11 +9,11 @@ const S_IFMT = 0o170000, S_IFCHR = 0o020000, S_IFBLK = 0o060000;
 export interface CallsOptions {
   guard: Guard;
   made: MadeFiles;
-  /** number of the open file that leads to the guest's repository */
+  /** descriptor of the file that leads to the guest's repository; -1 without one */
   gitfile: number;
 }
 
-/** Answers calls until there are no more. */
+/** Answers calls until the file server has ended. */
 export function answerCalls(listener: CallListener, { guard, made, gitfile }: CallsOptions): void {
   for (let call = listener.receive(); call; call = listener.receive()) {
     const found = read(listener, call);
@@ -25,14 +25,14 @@ export function answerCalls(listener: CallListener, { guard, made, gitfile }: Ca
   }
 }
 
-/** Subject of a call. */
+/** A call, as read from the memory of the file server. */
 interface Found {
   named: Named;
-  /** the name that the file has before, of a rename; of a link a path of the file */
+  /** of a rename, the old name; of a link, a path of the file */
   from?: Named | string;
   flags: number;
   mode: number;
-  /** under any name */
+  /** refused whatever the name: a device, for example */
   isRefused?: boolean;
 }
 
@@ -44,7 +44,7 @@ function decide(guard: Guard, { named, from, isRefused }: Found): Verdict {
   return before === "allowed" ? guard.decideMove(pathOf(from) ?? "", named) : before;
 }
 
-/** @returns undefined for a call that cannot be read, which is refused */
+/** Reads a call's arguments. @returns undefined if they cannot be read */
 function read(listener: CallListener, waiting: WaitingCall): Found | undefined {
   const { call, args, pid } = waiting;
   const folder = (at: number) => {
@@ -105,7 +105,7 @@ function opening(named: Named, flags: number, mode: number): Found {
   return { named: { ...named, does: "make" }, flags, mode, isRefused: (mode & SET_ID) !== 0 };
 }
 
-/** Makes a file in place of the caller, so that no other process can have made it. */
+/** Makes a file or folder in place of the caller, so that it is certainly the guest's. */
 function make(
   listener: CallListener,
   call: WaitingCall,

@@ -1,43 +1,49 @@
-/** Decides on names of files in the calls of a file server, whose names are a guest's. */
+/**
+ * Decides which names of a shared folder a guest may use: the file server's calls carry names that the guest
+ * chose, and wait here for a verdict (docs/guides/live.md).
+ */
 import { endsSecretPath, isSecretPart, SECRET_SEARCHED, waysToSecrets } from "../../repo/name/mod.ts";
 import { maskOf } from "./mask.ts";
 
 export const EPERM = 1, ENOENT = 2, EACCES = 13;
 
-/** A name that a call looks up, makes, or takes away. */
+/** A name in a call, and its use there. */
 export interface Named {
-  /** path of its folder, through the program that calls */
+  /** path of its folder, as the calling process has it open: `/proc/PID/fd/N` or `/proc/PID/cwd` */
   folder: string;
-  /** as Latin-1 */
+  /** bytes of the name, as Latin-1 */
   name: string;
+  /** `look`: any use that neither makes nor removes the name */
   does: "look" | "make" | "remove";
 }
 
 /**
- * A number is the error of a refusal. `gitfile`: the guest gets the file that leads to its own repository.
- * `made`: the file is made here, and is the guest's from then on.
+ * - a number: the call fails with this errno;
+ * - `gitfile`: the guest gets a file that leads to its own repository;
+ * - `made`: the host makes the file in place of the caller, and it belongs to the guest from then on.
  */
 export type Verdict = "allowed" | "gitfile" | "made" | number;
 
 export interface GuardOptions {
   /** the shared folder */
   dir: string;
-  /** masked names at its top */
+  /** names masked only at its top */
   top: readonly string[];
-  /** the guest has a repository of its own in place of that of the folder */
+  /** the guest uses its own repository instead of the folder's */
   hasGitfile: boolean;
   /** secrets are not masked */
   withSecrets: boolean;
-  /** files that look like secrets and are the guest's own */
+  /** the guest's own files among the ones that look like secrets */
   made: MadeFiles;
 }
 
+/** The rules of one shared folder. */
 export class Guard {
   readonly #options: GuardOptions;
   readonly #dir: string;
   readonly #top: ReadonlySet<string>;
 
-  /** @throws {Error} there is no such folder */
+  /** @throws {Error} the folder does not exist or cannot be read */
   constructor(options: GuardOptions) {
     const dir = identityOf(options.dir);
     if (dir === undefined) throw new Error(`${options.dir} cannot be read`);
@@ -48,7 +54,7 @@ export class Guard {
 
   decide(named: Named): Verdict {
     const { folder, name, does } = named;
-    // Only paths of the file server itself begin with a slash.
+    // The file server asks for a guest's names one at a time; only its own files have absolute paths.
     if (name.startsWith("/")) return "allowed";
     if (name.includes("/")) return EPERM;
     if (maskOf(name) === "runs") {
@@ -58,14 +64,23 @@ export class Guard {
     if (this.#top.has(name.toLowerCase()) && this.#isTop(folder)) return does === "look" ? ENOENT : EPERM;
     if (does !== "look" && this.#leadsToSecret(named)) return EACCES;
     if (!this.#isSecret(named)) return "allowed";
+    return this.#decideSecret(named);
+  }
+
+  /** Secrets of the host stay out of reach; the guest may make files under such names, and use its own. */
+  #decideSecret(named: Named): Verdict {
     const path = pathOf(named);
     if (path === undefined) return EACCES;
     const identity = identityOf(path);
-    if (identity === undefined) return does === "make" ? "made" : "allowed";
+    if (identity === undefined) return named.does === "make" ? "made" : "allowed";
     return this.#options.made.has(identity) ? "allowed" : EACCES;
   }
 
-  /** Decides on a new name for a guest's file: it stays the guest's even under a name like a secret's. */
+  /**
+   * Decides on a new name for a file of the guest, which stays the guest's even under the name of a secret.
+   *
+   * @param from path of the file, which was allowed
+   */
   decideMove(from: string, to: Named): Verdict {
     const verdict = this.decide(to);
     if (typeof verdict === "number" || !this.#isSecret(to)) return verdict;
@@ -83,18 +98,18 @@ export class Guard {
   }
 
   /**
-   * True if a folder has a secret of the host below it, which under another name of the folder would be none.
+   * True if a folder has a secret of the host below it. Renamed, the folder would expose it: `.config/gh` is
+   * masked, and `config/gh` would not be.
    */
   #leadsToSecret(named: Named): boolean {
     if (this.#options.withSecrets || !isSecretPart(named.name)) return false;
     const parts = partsOf(named);
     if (parts === undefined) return true;
-    return waysToSecrets(parts).flatMap((way) => findAlong(`${named.folder}/${named.name}`, way)).some(
-      (path) => {
-        const identity = identityOf(path);
-        return identity !== undefined && !this.#options.made.has(identity);
-      },
-    );
+    const paths = waysToSecrets(parts).flatMap((way) => findAlong(`${named.folder}/${named.name}`, way));
+    return paths.some((path) => {
+      const identity = identityOf(path);
+      return identity !== undefined && !this.#options.made.has(identity);
+    });
   }
 
   #isTop(folder: string): boolean {
@@ -102,7 +117,7 @@ export class Guard {
   }
 }
 
-/** Path of a name; undefined where it is not UTF-8, which no path of Deno can be. */
+/** Path of a name; undefined if it is not UTF-8, which Deno's paths have to be. */
 export function pathOf({ folder, name }: Named): string | undefined {
   const bytes = Uint8Array.from(name, (character) => character.charCodeAt(0));
   try {
@@ -112,10 +127,7 @@ export function pathOf({ folder, name }: Named): string | undefined {
   }
 }
 
-/**
- * Parts of a name's path, in lower case; undefined where the kernel gives no
- * path: it is too long, or not UTF-8.
- */
+/** Parts of a name's path, in lower case; undefined if the kernel gives none: too long, or not UTF-8. */
 function partsOf({ folder, name }: Named): string[] | undefined {
   try {
     const path = folder.startsWith("/proc/") ? Deno.readLinkSync(folder) : folder;
@@ -125,20 +137,20 @@ function partsOf({ folder, name }: Named): string[] | undefined {
   }
 }
 
-/** Paths below a folder whose names are these in any case. */
+/** Paths below a folder that match these names, ignoring case. */
 function findAlong(folder: string, [name, ...rest]: string[]): string[] {
   let names: string[];
   try {
     names = Array.from(Deno.readDirSync(folder), (entry) => entry.name);
   } catch {
-    // A folder that cannot be listed may still be gone through.
+    // Without permission to list a folder, files in it can still be opened by name.
     names = [name];
   }
   const found = names.filter((each) => each.toLowerCase() === name).map((each) => `${folder}/${each}`);
   return rest.length === 0 ? found : found.flatMap((path) => findAlong(path, rest));
 }
 
-/** First part of a regular file, as text; empty when it cannot be read. */
+/** Start of a regular file, as text; empty if it cannot be read. */
 function beginning(path: string): string {
   try {
     if (!Deno.lstatSync(path).isFile) return "";
@@ -151,8 +163,8 @@ function beginning(path: string): string {
 }
 
 /**
- * Files that a guest made under names like a secret's: it may read them again, also after its next start.
- * Their identities are stored in a file, one a line.
+ * Files that a guest made under names of secrets. It may read them again, also after its next start, so their
+ * identities are stored in a file, one a line.
  */
 export class MadeFiles {
   readonly #path: string;
@@ -167,7 +179,7 @@ export class MadeFiles {
     return this.#known.has(identity);
   }
 
-  /** Adds the file at a path; does nothing if absent. */
+  /** Adds the file at a path; does nothing if there is none. */
   add(path: string): void {
     const identity = identityOf(path);
     if (identity === undefined || this.#known.has(identity)) return;
@@ -176,11 +188,14 @@ export class MadeFiles {
   }
 }
 
+/** Links of /proc that stand for open files, and are therefore followed. */
+const OPEN_FILE = /^\/proc\/\d+\/fd\/\d+$/;
+
 /**
- * Device, number and birth of a file, of a link its own: a number is used again for another file. Only links
- * of /proc are followed, which stand for open files.
+ * Identity of a file by device, inode and time of birth: the file system reuses inodes. Links are identified
+ * themselves.
  *
- * @returns undefined for none
+ * @returns undefined if the file does not exist or cannot be read
  */
 function identityOf(path: string): string | undefined {
   try {
@@ -190,8 +205,6 @@ function identityOf(path: string): string | undefined {
     return undefined;
   }
 }
-
-const OPEN_FILE = /^\/proc\/\d+\/fd\/\d+$/;
 
 function textOf(path: string): string {
   try {

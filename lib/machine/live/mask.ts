@@ -1,18 +1,21 @@
 /** Names that a guest may neither see nor make in a folder of the host. */
 import { isDotGit, isSecretFolder, secretPattern } from "../../repo/name/mod.ts";
 
-/** Why a name is masked; a pattern where the file's content decides whether it is secret. */
+/**
+ * Why a name is masked. `runs`: a host program that merely reads the folder could run the entry. A pattern
+ * matches the content of files that are secret.
+ */
 export type Mask = "runs" | "secret" | RegExp | undefined;
 
 /**
- * Names of what version control runs programs of: `HEAD`, without which no folder is a repository for git
- * whatever its name; names of bare repositories; other systems' folders.
+ * Names in repositories, whose hooks and configuration run programs: `HEAD`, without which git takes no
+ * folder for a repository; bare repositories; folders of other version control systems.
  */
 const RUNS = /^(?:head|\.hg|\.jj|\.sl|\.bzr|\.svn|_darcs|\.pijul|\.repo)$|\.git$/;
 
 /**
- * Judges a name in any folder. `runs`: a host program that merely reads the folder could run the entry;
- * `.git` in every spelling is among them.
+ * Judges a name in any folder. `.git` is recognized in every spelling that a file system of the host could
+ * take for it.
  *
  * @param name its bytes, as Latin-1
  */
@@ -24,5 +27,5 @@ export function maskOf(name: string): Mask {
   return typeof pattern === "boolean" ? pattern ? "secret" : undefined : pattern;
 }
 
-/** Names at the top of a folder whose programs editors run, and git where it is configured to. */
+/** Names at the top of a folder with programs that editors run, and git if it is configured to. */
 export const TOP_NAMES = [".vscode", ".idea", ".zed", ".helix", ".husky", ".githooks"];

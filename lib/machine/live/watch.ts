@@ -10,20 +10,17 @@ import { maskOf } from "./mask.ts";
 import { isOfThisMachine } from "./notices.ts";
 import { Watches } from "./watches.ts";
 
-/** `ms` for which changes are gathered before the guest is told of them. */
+/** Time for which changes are gathered before the guest gets them, in `ms`. */
 const GATHER_MS = 20;
-/** Most paths in one message to the guest, which follow one another. */
+/** Most paths in one message to the guest. */
 const PATHS_MAX = 64;
-/** Most paths that wait (docs/design/contracts/14-limits.md §14); of further ones no watcher hears. */
+/** Most paths that wait (docs/design/contracts/14-limits.md §14); watchers do not hear of further ones. */
 const WAITING_MAX = 10_000;
-/** Most paths that the guest looks up again; instead of more of them it drops all names. */
+/** Most paths that the guest looks up again; for more, it drops all names instead. */
 const LOOKS_MAX = 512;
-/**
- * `ms` between two times at which the guest drops all names, and after which a change that
- * it could not take is sent again.
- */
+/** Least time between two drops of all names, and wait before a failed message is sent again, in `ms`. */
 const DROP_MS = 1000;
-/** Most failures of the watcher in a row, after which it is read no further. */
+/** Failures of the watcher in a row after which it is given up. */
 const FAILURES_MAX = 1000;
 /** Most files whose last state is remembered. */
 const KNOWN_MAX = 20_000;
@@ -50,14 +47,14 @@ export type GuestAction = (action: "wake" | "look", paths: string[]) => Promise<
 
 /** Changes of a shared folder on the host, for its guest. */
 export class FolderChanges {
-  /** every change is heard of */
+  /** the kernel reports every change, also by other machines */
   readonly isComplete: boolean;
   readonly #folder: WatchedFolder;
   readonly #watcher: Deno.FsWatcher;
   readonly #watches: Watches;
   readonly #waking = new Set<string>();
   readonly #looking = new Set<string>();
-  /** states of files that the guest was woken for: its own touch of a file changes none */
+  /** last state of each file that woke the guest: a notice without a change does not wake it again */
   readonly #known = new Map<string, string>();
   #tell: GuestAction | undefined;
   #dropsAll = false;
@@ -105,11 +102,11 @@ export class FolderChanges {
     for (let failures = 0; failures < FAILURES_MAX;) {
       const next: unknown = await events.next().catch((error) => error);
       if (this.#isClosed) return;
-      // The notice of a name that is not UTF-8: a string cannot have it.
+      // Deno cannot give a name that is not UTF-8 as a string.
       if (next instanceof TypeError) this.#dropsAll = true;
       else if (next instanceof Error) {
         failures++;
-        // A folder cannot be watched, e.g. for want of inotify watches; notices of the others come still.
+        // A folder cannot be watched, such as for lack of inotify watches; the others still are.
         this.#goOnBlind();
       }
       if (next instanceof Error) {
@@ -133,7 +130,7 @@ export class FolderChanges {
     if (this.#watches.add()) this.#watcher.close();
   }
 
-  /** Some notices do not come any more: the guest keeps names as briefly as without a watcher. */
+  /** Has the guest drop its names again and again, since some changes go unnoticed from now on. */
   async #goOnBlind(): Promise<void> {
     if (this.#isBlind || this.#isClosed) return;
     this.#isBlind = true;
@@ -177,8 +174,7 @@ export class FolderChanges {
       try {
         await this.#sendOnce(this.#tell);
       } catch {
-        // It could not take the message, e.g. since it runs as many programs as it may;
-        // one that has ended closes this.
+        // The guest may be at its limit of programs. If it has ended, its session closes this.
         this.#dropsAll = true;
         await backgroundDelay(DROP_MS);
       }
