@@ -1,6 +1,6 @@
 /**
- * Records of events that are like earlier ones: made of an earlier record's text, with the values of this
- * event in it. All others are parsed and mapped.
+ * Makes records for a sink quickly: most events have the shape of an earlier one, so their record is copied
+ * from that one's text with the values of this event filled in. Events of a new shape are parsed and mapped.
  */
 import { familyOf } from "../../event/mod.ts";
 import { type EventText, type LedgerEvent, ledgerEventOf, toLedgerEvent } from "../read/mod.ts";
@@ -17,28 +17,30 @@ import {
   shapeTables,
 } from "./shape.ts";
 
-/**
- * Most shapes that are kept of a session, passes that shapes are kept of, events and their updates by turns,
- * and shapes that were seen once (docs/design/contracts/14-limits.md §14).
- */
+// Limits of memory (docs/design/contracts/14-limits.md §14).
+
+/** Most shapes kept for one pass: the events of a session, or the updates of its events. */
 const SHAPES_MAX = 64;
+/** Most passes whose shapes are kept. */
 const PASSES_MAX = 64;
+/** Most shapes remembered that were seen once. */
 const SEEN_MAX = 256;
-/**
- * Most characters of a shape; and events without one that are cut in a pass, more than the events with one.
- */
+/** Most characters of a shape. */
 const SHAPE_MAX = 4096;
+/**
+ * Events of new shapes in a pass, beyond the number of copied ones, after which no more shapes are learned.
+ */
 const CUTS_MAX = 64;
 
-/** Memory that is taken for records at once, in `bytes`. */
+/** Memory allocated for records at once, in `bytes`. */
 const CHUNK_BYTES = 1024 * 1024;
 
 const NEWLINE = 10;
 
-/** Longest piece that is copied faster by itself than by a call. */
+/** Longest piece that a loop copies faster than a call of `set`. */
 const SHORT_PIECE = 32;
 
-/** A record's text with numbers of copied values between its pieces. */
+/** Text of a record, cut into pieces at the values that differ between events. */
 interface Template {
   event: Cuts;
   outcome?: Cuts;
@@ -60,14 +62,15 @@ export class RecordCopier {
   readonly #tables: ShapeTables | undefined;
   readonly #passes = new Map<string, Template[]>();
   readonly #seen = new Set<string>();
-  /** memory of records, the one that is being filled, and up to where */
+  /** memory of the records made since the last release */
   readonly #chunks: Uint8Array<ArrayBuffer>[] = [];
+  /** chunk that is being filled, and the end of its last record */
   #chunk = 0;
   #end = 0;
 
   constructor(sink: FeedSink) {
     this.#sink = sink;
-    // Attributes of OpenTelemetry are made of the parts of an event.
+    // OpenTelemetry has attributes in place of the event's JSON, so no text can be copied.
     if (sink.form !== "otlp") {
       this.#tables = shapeTables(
         new Set(Object.keys(sink.redact).filter((field) => sink.redact[field] === "hash")),
@@ -92,7 +95,7 @@ export class RecordCopier {
         const template = templates[at];
         places.length = 0;
         if (!matches(text, template, places)) continue;
-        // Shapes that are met often come first.
+        // Frequent shapes move to the front.
         if (at > 0) [templates[at - 1], templates[at]] = [template, templates[at - 1]];
         if (!template.record) return undefined;
         const record = this.#copy(text.text, template, template.record, places);
@@ -172,9 +175,7 @@ export class RecordCopier {
     };
   }
 
-  /**
-   * Makes a template of an event whose shape was seen before: one of a single event costs more than it saves.
-   */
+  /** Makes a template of an event whose shape was seen before; for a single event it would not pay off. */
   #learn(
     text: EventText,
     event: LedgerEvent,
@@ -182,7 +183,7 @@ export class RecordCopier {
     context: FeedContext,
     is_update: boolean,
   ): Template | undefined {
-    // Copies: parts of the page would keep all of it in memory.
+    // Substrings would keep the whole page in memory.
     const own = ownText(text.text.slice(text.start, text.end));
     const end = text.outcome && ownText(text.text.slice(text.outcome.start, text.outcome.end));
     const cuts = cutText(own, tables.event);
@@ -264,7 +265,7 @@ function numberMark(): string {
   return `${10n ** 14n + random % (9n * 10n ** 14n)}`;
 }
 
-/** A text of its own: a part of a page would keep all of it in memory. */
+/** Copies a substring, so that the text it is from can be freed. */
 function ownText(text: string): string {
   return new TextDecoder().decode(new TextEncoder().encode(text));
 }

@@ -1,6 +1,10 @@
 /**
- * Records that a receiver fails on again and again, while it takes others. They are set aside, so that the
- * rest of their session arrives; a receiver that takes nothing gets everything later.
+ * Records that a receiver fails on again and again, while it takes others. They are set aside in a file, so
+ * that the rest of their session arrives.
+ *
+ * After {@linkcode BATCH_TRIES} failures of a batch its parts are sent by halves. A record is set aside once
+ * it has failed {@linkcode RECORD_TRIES} times alone, and the receiver has taken anything else meanwhile. A
+ * receiver that takes nothing is out of order, and gets everything later.
  */
 import { join } from "node:path";
 import { DeliveryError } from "../sink/mod.ts";
@@ -12,27 +16,30 @@ import type { FeedRecord } from "./record.ts";
  */
 export const BATCH_TRIES = 5;
 export const RECORD_TRIES = 3;
-/** Records that a receiver may fail on in a row before it has taken one: it fails on everything then. */
-const ROW_MAX = 8;
+/**
+ * Failures in a row, without a record taken, after which an attempt ends: the receiver fails on everything.
+ */
+const FAILURES_IN_ROW_MAX = 8;
 
-/** Attempts with the batch of one session. */
+/** The failing batch of one session, through all attempts to deliver it. */
 export class Faults {
-  /** deliveries of the sink before the first failure */
-  readonly #before: number;
+  /** successful deliveries of the sink, of any session, before the first failure */
+  readonly #deliveriesBefore: number;
   readonly #taken = new Set<string>();
   readonly #failures = new Map<string, number>();
+  /** failed attempts with the whole batch */
   tries = 0;
 
   constructor(deliveries: number) {
-    this.#before = deliveries;
+    this.#deliveriesBefore = deliveries;
   }
 
   /**
    * Sends the parts of a batch by halves.
    *
-   * @param deliveries deliveries of the sink until now
-   * @returns the records that are to be set aside, each with its failure
-   * @throws {DeliveryError} it may take the rest later
+   * @param deliveries counts successful deliveries of the sink until now
+   * @returns the records to set aside, each with its failure
+   * @throws {DeliveryError} records failed that the receiver may take later
    */
   async sendParts(
     records: readonly FeedRecord[],
@@ -40,13 +47,13 @@ export class Faults {
     deliveries: () => number,
   ): Promise<{ record: FeedRecord; error: DeliveryError }[]> {
     const failed: { record: FeedRecord; error: DeliveryError }[] = [];
-    let row = 0;
+    let failuresInRow = 0;
     const sendPart = async (part: readonly FeedRecord[]): Promise<void> => {
       if (part.length === 0) return;
       try {
         await send(part);
         for (const record of part) this.#taken.add(keyOf(record));
-        row = 0;
+        failuresInRow = 0;
       } catch (error) {
         if (!(error instanceof DeliveryError && error.isFault)) throw error;
         if (part.length > 1) {
@@ -55,20 +62,25 @@ export class Faults {
           return await sendPart(part.slice(middle));
         }
         const [record] = part;
-        this.#failures.set(keyOf(record), (this.#failures.get(keyOf(record)) ?? 0) + 1);
+        this.#failures.set(keyOf(record), this.#failuresOf(record) + 1);
         failed.push({ record, error });
-        if (++row >= ROW_MAX) throw error;
+        if (++failuresInRow >= FAILURES_IN_ROW_MAX) throw error;
       }
     };
-    // It has these since an earlier attempt.
+    // An earlier attempt may have delivered some of the parts.
     await sendPart(records.filter((record) => !this.#taken.has(keyOf(record))));
-    const takesOthers = deliveries() > this.#before;
-    const isOver = failed.every(({ record }) => this.#failures.get(keyOf(record))! >= RECORD_TRIES);
-    if (failed.length > 0 && !(takesOthers && isOver)) throw failed[0].error;
+    const takesOthers = deliveries() > this.#deliveriesBefore;
+    const areHopeless = failed.every(({ record }) => this.#failuresOf(record) >= RECORD_TRIES);
+    if (failed.length > 0 && !(takesOthers && areHopeless)) throw failed[0].error;
     return failed;
+  }
+
+  #failuresOf(record: FeedRecord): number {
+    return this.#failures.get(keyOf(record)) ?? 0;
   }
 }
 
+/** Identifies a record of the session; an event and its later end are two. */
 function keyOf({ sequence, is_update }: FeedRecord): string {
   return `${sequence}${is_update ? " end" : ""}`;
 }
@@ -76,11 +88,16 @@ function keyOf({ sequence, is_update }: FeedRecord): string {
 /** Longest file of events that were set aside, in `bytes`; further ones are only counted. */
 const FILE_MAX = 1024 * 1024;
 
-/** List of events that a sink never took, for people: each one's place in its ledger, and the reason. */
+/**
+ * File with the events that a sink never took, for an administrator: the place of each in its ledger, and the
+ * reason.
+ */
 export class SetAside {
   readonly path: string;
   readonly #dir: string;
+  /** of the file when it was last read or written, in `bytes` */
   #size = -1;
+  /** events set aside, also ones that the file has no room for */
   count = 0;
 
   constructor(dir: string) {
@@ -88,7 +105,7 @@ export class SetAside {
     this.path = join(dir, "refused.jsonl");
   }
 
-  /** Counts again if the file has changed: a person removes it when all is done. */
+  /** Counts again if the file has changed: an administrator removes it once the events are dealt with. */
   async refresh(): Promise<void> {
     const size = (await Deno.lstat(this.path).catch(() => undefined))?.size ?? 0;
     if (size === this.#size) return;
@@ -96,7 +113,7 @@ export class SetAside {
     this.#size = size;
   }
 
-  /** @throws the file cannot be written: the event must not be passed over */
+  /** Adds an event. @throws the file cannot be written; the event must not be skipped then */
   async add({ session_id, sequence, event_id, event_type }: FeedRecord, reason: string): Promise<void> {
     this.count++;
     if (this.#size > FILE_MAX) return;

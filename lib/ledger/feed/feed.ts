@@ -1,7 +1,7 @@
 /**
- * Feed of one sink. The ledgers are its queue on disk: a cursor for each session says which rows
- * the receiver has, so that nothing is copied, nothing waits for a receiver, and a killed
- * process sends its last batch again.
+ * Feed of one sink. The ledgers are its queue on disk, and a cursor for each session says which rows the
+ * receiver has. So no event is copied, no VM waits for a receiver, and a killed process sends only its last
+ * batch again.
  */
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";
@@ -15,14 +15,15 @@ import type { FeedRecord } from "./record.ts";
 import type { FeedSink } from "./schema.ts";
 import { type SinkTrial, trySink } from "./trial.ts";
 
-/** Most `bytes` of ledgers that are kept past their retention for a sink that is away. */
+/** Ledgers kept past their retention for a sink that is away, in `bytes`. */
 export const HELD_BYTES = 4 * 1024 * 1024 * 1024;
-/** First and longest wait after a failure, and the longest that a receiver may ask for, in `ms`. */
+/** First and longest wait after a failure, in `ms`. */
 const WAIT_FIRST_MS = 1000;
 const WAIT_MAX_MS = 60_000;
+/** Longest wait that a receiver may ask for, in `ms`. */
 const RETRY_AFTER_MAX_MS = 5 * 60_000;
 
-/** Delivers records to a receiver; as the senders of findings. */
+/** Delivers records to a receiver. */
 export interface FeedSender {
   readonly batch: number;
   /** @returns number of rejected records @throws {DeliveryError} */
@@ -77,10 +78,10 @@ export interface FeedStanding extends FeedStatus {
   last_failure: { at_unix_ms: number; message: string } | null;
 }
 
-/** Longest range of ends of which each is remembered, one `byte` each. */
+/** Longest range of ends whose reading is tracked, at one `byte` each. */
 const ENDS_MAX = 1024 * 1024;
 
-/** Ends of a range that were read with their events. */
+/** Tracks which ends of a range were read with their events, so that they are not read again. */
 class EndsRead {
   readonly #from: number;
   readonly #to: number;
@@ -96,7 +97,7 @@ class EndsRead {
     this.#read[number - this.#from - 1] = 1;
   }
 
-  /** Number of the last end of the range that was not read, or of the one before the range. */
+  /** Number of the last unread end of the range; the number before the range if all were read. */
   lastUnread(): number {
     if (this.#read.length === 0) return this.#to;
     return this.#from + this.#read.lastIndexOf(0) + 1;
@@ -126,7 +127,7 @@ export class Feed {
   #refused = 0;
   #dropped = 0;
   #lastError: string | null = null;
-  /** a rejected event was reported in this round: a guest makes as many as it likes */
+  /** a rejected event was reported in this round; a guest could flood the log with more */
   #saidRefused = false;
   #lastSuccess: number | null = null;
   #lastFailure: FeedStanding["last_failure"] = null;
@@ -154,8 +155,8 @@ export class Feed {
   }
 
   /**
-   * Sends the missing rows of each session; after a failure it waits, longer each time. The session that
-   * failed comes last then: an event that a receiver fails on holds no other session back.
+   * Sends the missing rows of each session; after a failure it waits, longer each time. A session that failed
+   * comes last in the next round, so that an event that a receiver fails on holds no other session back.
    */
   async round(
     sessions: readonly string[],
@@ -201,8 +202,8 @@ export class Feed {
   }
 
   /**
-   * True if a ledger past its retention may go: the receiver has it, or too many
-   * wait already, which is counted.
+   * True if a ledger past its retention may be removed: the receiver has all of it, or ledgers of
+   * {@linkcode HELD_BYTES} wait already. Events lost that way are counted and reported.
    */
   async release(sessionId: string): Promise<boolean> {
     const path = this.#options.ledgerOf(sessionId);
@@ -210,7 +211,7 @@ export class Feed {
     try {
       heads = await readHeads(path);
     } catch (error) {
-      // It stays, and keeps no other one from being removed.
+      // Reported and kept; others can still be removed.
       this.#reportDamaged(sessionId, error, Date.now());
       return false;
     }
@@ -237,7 +238,9 @@ export class Feed {
     return heads.events <= (await this.#cursor(sessionId, heads)).events;
   }
 
-  /** Forgets the place in a record that goes: one that stays would be sent again. */
+  /**
+   * Forgets a session whose ledger is removed. Without its cursor, a ledger that stays would be sent again.
+   */
   async forget(sessionId: string): Promise<void> {
     this.#close(sessionId);
     this.#held.delete(sessionId);
@@ -254,7 +257,7 @@ export class Feed {
     for (const id of this.#open.keys()) this.#close(id);
   }
 
-  /** Counts now: a round that fails ends before it has seen each session. */
+  /** Status with a fresh count of waiting events: a failed round ends before it has counted each session. */
   async standing(sessions: readonly string[]): Promise<FeedStanding> {
     let lag = 0;
     let oldest: number | null = null;
@@ -317,7 +320,7 @@ export class Feed {
 
   async #sendRows(id: string, ledger: LedgerTail): Promise<void> {
     const { sender, contextOf } = this.#options;
-    // The ends that are there now: an event that is read later has its own with it.
+    // Ends recorded so far; an event read later brings its end along.
     const heads = await ledger.lengths();
     let cursor = await this.#cursor(id, heads);
     const before = cursor.events;
@@ -345,7 +348,7 @@ export class Feed {
       this.#lags.set(id, Math.max(0, heads.events - cursor.events));
     }
     const updateOf = this.#copier.pass(context, true);
-    // An end whose event was read with it needs no query, which costs as much as the reading.
+    // An end that was read with its event needs no query, which costs as much as reading the event.
     for (const to = ends.lastUnread(); cursor.outcomes < to;) {
       const range = { from: cursor.outcomes, to, last: before, limit: sender.batch };
       const records: FeedRecord[] = [];
@@ -361,7 +364,7 @@ export class Feed {
     if (cursor.outcomes < heads.outcomes) await this.#move(id, { ...cursor, outcomes: heads.outcomes });
   }
 
-  /** Delivers records of a session, by their parts after the receiver has failed on them for some time. */
+  /** Delivers records of a session; after repeated failures by halves (fault.ts). */
   async #deliverOf(id: string, records: readonly FeedRecord[]): Promise<void> {
     if (records.length === 0) return;
     const faults = this.#faults.get(id);
@@ -386,7 +389,7 @@ export class Feed {
       if (refused > 0) this.#reportRefused(`the sink ${this.#options.sink.id} rejected ${refused} events`);
     } catch (error) {
       if (!(error instanceof DeliveryError) || !error.isRejected) throw error;
-      // One record can cause the rejection of a batch: halves find it, and the rest arrives.
+      // One record can get a whole batch rejected: halving finds it, and the others arrive.
       if (records.length > 1) {
         const middle = records.length >> 1;
         await this.#deliver(records.slice(0, middle));
@@ -396,7 +399,7 @@ export class Feed {
     }
   }
 
-  /** Passes over an event for good. */
+  /** Sets an event aside for good. */
   async #refuse(record: FeedRecord, problem: string, error: DeliveryError): Promise<void> {
     await this.#setAside.add(record, error.message);
     this.#refused++;

@@ -7,14 +7,11 @@ import type { LedgerEvent } from "../read/mod.ts";
 import { asciiJson, CUT_MARK, type FeedContext, type FeedParts, ocsfJson } from "./json.ts";
 import type { FeedSink } from "./schema.ts";
 
-/**
- * Longest text of a field, and of a record, in characters of ASCII: receivers of RFC 5425 take 8,192 bytes.
- */
+/** Longest text of a field, in ASCII characters. */
 const FIELD_MAX = 1024;
+/** Longest record, in ASCII characters: receivers of RFC 5425 take 8,192 bytes. */
 export const RECORD_MAX = 7680;
-/**
- * Longest text of a field where the whole would be too long: a guest chooses as many long ones as there are.
- */
+/** Longest text of a field in a record that would be too long otherwise: a guest may make many long ones. */
 const SHORT_FIELD_MAX = 128;
 
 /** Characters of an escape such as \u00e9. */
@@ -34,11 +31,11 @@ export interface FeedRecord {
   /** the event in its class of OCSF, as JSON in printable ASCII */
   json: Uint8Array<ArrayBuffer>;
   is_update: boolean;
-  /** for the form otlp: other records would keep them in memory for nothing */
+  /** only for the form otlp, which is made of them */
   parts?: FeedParts;
 }
 
-/** Record whose JSON is text yet. */
+/** A record before its JSON is encoded. */
 export type TextRecord = Omit<FeedRecord, "json"> & { json: string };
 
 const encoder = new TextEncoder();
@@ -47,7 +44,7 @@ export function encodeRecord(record: TextRecord): FeedRecord {
   return { ...record, json: encoder.encode(record.json) };
 }
 
-/** Bytes of texts in ASCII and of bytes. */
+/** Joins bytes and ASCII texts. */
 export function joinBytes(parts: readonly (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
   let length = 0;
   for (const part of parts) length += part.length;

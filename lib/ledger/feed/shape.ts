@@ -1,23 +1,19 @@
 /**
- * Shape of an event: its text in the ledger, without the values that a record copies or that have
- * no effect on it. Records of events of one shape differ in copied values only. A text is compared
- * with a shape without being parsed.
+ * Shape of an event: its text in the ledger, without the values that a record copies or ignores. Records of
+ * events of one shape differ only in copied values, and a text is compared with a shape without parsing it.
  */
 import { EVENT_FAMILIES, type EventFamily } from "../../event/mod.ts";
 import { EXPORTED_FIELDS } from "../sink/mod.ts";
 
-/**
- * Longest value that is copied, in characters: none as short is cut in a record, even
- * if each character is an escape.
- */
+/** Longest value that is copied, in characters: a record never cuts one this short, even as escapes. */
 export const COPY_MAX = 170;
-/** Most digits of a number that is copied: it is exact, and written the same again. */
+/** Most digits of a number that is copied: up to here, JavaScript writes it as it was read. */
 const DIGITS_MAX = 15;
 
-/** Use of a value: a part of the shape, copied if it is plain, or of no effect on the record. */
+/** Use of a value: `keep` as part of the shape, copy as plain `text` or `number`, `skip` as irrelevant. */
 type Use = "keep" | "text" | "number" | "skip";
 
-/** Uses by key, and the one of all other keys. */
+/** Uses by key; `rest` is the use of every other key. */
 interface Table {
   keys: Map<string, Use | Table>;
   rest: Use | Table;
@@ -27,7 +23,7 @@ function table(rest: Use | Table, keys: Record<string, Use | Table> = {}): Table
   return { keys: new Map(Object.entries(keys)), rest };
 }
 
-/** Fields that records have as they are, whatever their values; each is `family.field`. */
+/** Fields that records take over unchanged, whatever their values, as `family.field`. */
 const COPIED: Record<string, "text" | "number"> = {
   "http.path": "text",
   "http.bytes": "number",

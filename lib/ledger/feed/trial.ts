@@ -1,4 +1,4 @@
-/** A test event for a sink: an administrator sees whether it arrives before one is needed. */
+/** A test event for a sink, so that an administrator can see it arrive. */
 import type { LedgerEvent } from "../read/mod.ts";
 import { DeliveryError } from "../sink/mod.ts";
 import { encodeRecord, type FeedRecord, feedRecordOf } from "./record.ts";
@@ -10,13 +10,12 @@ export interface SinkTrial {
   form: string;
   url: string;
   ok: boolean;
-  /** `ms` that it took */
   took_ms: number;
   session_id: string;
   error?: string;
 }
 
-/** Sends an event of a session of its own, redacted as all are. Filters hold back no test. */
+/** Sends an event of a made-up session, redacted like any other. Filters of the sink do not apply. */
 export async function trySink(
   sink: FeedSink,
   send: (records: readonly FeedRecord[]) => Promise<number>,
