@@ -1,3 +1,4 @@
+/** A VM in the service's memory: the actions it allows now, and its views for clients. */
 import type { VmAction, VmInfo, VmStatus, VmSummary, VmWork } from "../../client/api/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { runsReplacedProgram } from "../../base/process/mod.ts";
@@ -11,7 +12,7 @@ import { guestPath } from "../run/workspace.ts";
 import type { VmProcess } from "./vm_process.ts";
 
 /**
- * Legal actions in each state (docs/design/contracts/02-http.md §2); some need a feature of the hypervisor.
+ * Actions that each state allows (docs/design/contracts/02-http.md §2); {@linkcode actionsOf} narrows them.
  */
 const ACTIONS: Record<VmStatus, VmAction[]> = {
   Booting: ["stop", "delete"],
@@ -19,26 +20,25 @@ const ACTIONS: Record<VmStatus, VmAction[]> = {
   Paused: ["resume", "stop", "delete"],
   Stopped: ["start", "fork", "save", "set", "delete"],
   Suspended: ["resume", "start", "stop", "fork", "save", "delete"],
-  // One whose new image does not boot gets its old one back.
+  // `set` gives a VM its old image back, if the new one does not boot.
   Defunct: ["start", "set", "delete"],
 };
 
-/** Actions of a VM that belongs to no other. */
-const OWN_LIFE: VmAction[] = ["start", "fork", "save", "set"];
+/** Not for the VM of an MCP server, which starts and ends with the VM that uses the server. */
+const COMPANION_LACKS: VmAction[] = ["start", "fork", "save", "set"];
 
-/** Actions that a VM with a folder of the host lacks: that folder stays one, and changes meanwhile. */
+/** Not for a VM with a live folder: the host goes on changing the folder, of which there is only one. */
 const LIVE_LACKS: VmAction[] = ["suspend", "fork"];
 
 type Abilities = Pick<Hypervisor, "features" | "lackOf">;
 
-/** One VM in the service's memory. */
 export interface Vm {
   record: VmRecord;
   paths: SessionPaths;
-  /** reachable while the VM is alive */
+  /** connection to sbx-process; usable while the VM is alive */
   process: VmProcess;
   state: MachineInfo;
-  /** the record cannot be read: `record` is a stand-in */
+  /** the record cannot be read, and `record` holds defaults in its place */
   damaged?: true;
   /** life-cycle operation under way; any other is refused */
   busy?: string;
@@ -46,13 +46,13 @@ export interface Vm {
   problem?: string;
   /** settles when the boot under way succeeds or fails */
   booting?: Promise<void>;
-  /** the process whose reports count: it may be replaced */
+  /** identifies the current process: reports of a replaced one are ignored */
   watch?: symbol;
-  /** its record, in the hands of the service while it has no process; closed before it gets one */
+  /** writes to the ledger while the VM has no process; closed before it gets one */
   still?: { use<T>(work: (record: StillRecord) => Promise<T>): Promise<T>; close(): Promise<void> };
-  /** a suspension under way */
+  /** settles when the suspension under way ends */
   suspending?: Promise<void>;
-  /** the resume under way that a request waits for, and why, in words */
+  /** the resume under way, and its reason in words */
   waking?: { why?: string; done: Promise<void> };
 }
 
@@ -60,14 +60,14 @@ export function isAlive({ state }: MachineInfo): boolean {
   return state === "Booting" || state === "Running" || state === "Paused";
 }
 
-/** A VM that is not persistent and has ended. */
+/** True for a temporary VM that has ended without being deleted. */
 export function isLeftBehind({ record, state }: Pick<Vm, "record" | "state">): boolean {
   return !record.persistent && !isAlive(state) && state.state !== "Suspended";
 }
 
 /**
- * A VM of `POST /run` whose client went away with the previous service, or a temporary one that never booted:
- * its client will not return.
+ * True for a VM whose client will not return: of `POST /run` through a previous service, or a temporary one
+ * that never booted.
  */
 export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "state" | "damaged">): boolean {
   if (record.persistent || record.parent || record.forked_from || damaged) return false;
@@ -76,87 +76,85 @@ export function isAbandoned({ record, state, damaged }: Pick<Vm, "record" | "sta
   return record.scratch_gb === 0 || state.boot_stages.length === 0;
 }
 
-/** Its copy would continue from its current moment. */
+/** True if a fork would copy the VM's memory, and continue from this moment instead of booting. */
 function hasMemory({ state: { state } }: Pick<Vm, "state">): boolean {
   return state === "Running" || state === "Suspended";
 }
 
+/** Actions that a VM allows now, on a hypervisor with these features. */
 export function actionsOf(vm: Vm, features: Features): VmAction[] {
   return ACTIONS[vm.state.state].filter((action) => {
-    // Without its record nothing else is possible.
     if (vm.damaged) return action === "delete";
     if (heldActions(vm).includes(action)) return false;
     if (vm.record.live && LIVE_LACKS.includes(action)) return false;
     if (action === "pause") return features.pause;
     if (action === "suspend") return features.save_state;
     if (action === "fork" && hasMemory(vm) && !features.live_fork) return false;
-    // A VM of an MCP server comes and goes with the VM that it belongs to.
-    if (vm.record.parent && OWN_LIFE.includes(action)) return false;
+    if (vm.record.parent && COMPANION_LACKS.includes(action)) return false;
     if (action === "save") return !vm.record.persistent;
     return true;
   });
 }
 
 /**
- * Actions that a VM lacks while a finding holds it back: a copy would be free, and
- * one that stands still does so.
+ * Actions that a VM lacks while a finding holds it back: a copy would be free, and a still VM stays still.
  */
 function heldActions({ state: { response } }: Pick<Vm, "state">): VmAction[] {
   if (!response) return [];
   return isStill(response) ? ["fork", "start", "resume"] : ["fork"];
 }
 
-/** @throws {SbxError} `vm.wrong_state` */
+/**
+ * @throws {SbxError} `vm.held`, `vm.not_supported`, `vm.paused`, `vm.wrong_state`: the VM lacks this action
+ * now
+ */
 export function requireAction(vm: Vm, action: VmAction, hypervisor: Abilities): void {
   const legal = actionsOf(vm, hypervisor.features);
-  if (legal.includes(action)) return;
-  const { state, last_error } = vm.state;
-  const { response } = vm.state;
+  if (!legal.includes(action)) throw refusal(vm, action, hypervisor, legal);
+}
+
+/**
+ * The error for an action that a VM lacks now. Reasons that outlast its state come first: advice to change
+ * the state would not help.
+ */
+function refusal(vm: Vm, action: VmAction, hypervisor: Abilities, legal: readonly VmAction[]): SbxError {
+  const { name, live, parent } = vm.record;
+  const { state, last_error, response } = vm.state;
   const isUse = action === "exec" || action === "shell";
   if (response && (heldActions(vm).includes(action) || isUse && isStill(response))) {
-    throw heldBack(vm.record.name, response);
+    return heldBack(name, response);
   }
-  if (vm.record.live && LIVE_LACKS.includes(action)) {
-    throw new SbxError("vm.not_supported", `"${vm.record.name}" has a folder of this host: no ${action}`, {
+  if (live && LIVE_LACKS.includes(action)) {
+    return new SbxError("vm.not_supported", `"${name}" has a folder of this host: no ${action}`, {
       hint: "a VM that got a copy of the folder can (--from-dir)",
     });
   }
-  const lack = action === "suspend" && hypervisor.lackOf("save_state");
-  if (lack) throw new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${lack}`);
-  const forkLack = action === "fork" && hasMemory(vm) && !vm.record.parent && hypervisor.lackOf("live_fork");
+  const suspendLack = action === "suspend" && hypervisor.lackOf("save_state");
+  if (suspendLack) return new SbxError("vm.not_supported", `this host cannot suspend VMs: it ${suspendLack}`);
+  const forkLack = action === "fork" && hasMemory(vm) && !parent && hypervisor.lackOf("live_fork");
   if (forkLack) {
-    throw new SbxError(
-      "vm.not_supported",
-      `this host cannot fork a VM ${state === "Suspended" ? "with its memory" : "that runs"}: it ${forkLack}`,
-      {
-        hint: `sbx stop ${vm.record.name} first: a stopped VM can be forked on every host`,
-      },
-    );
-  }
-  if (state === "Paused" && last_error) {
-    throw new SbxError("vm.paused", `"${vm.record.name}" is paused: ${last_error}`, {
-      hint: PAUSED_HINT,
+    const kind = state === "Suspended" ? "with its memory" : "that runs";
+    return new SbxError("vm.not_supported", `this host cannot fork a VM ${kind}: it ${forkLack}`, {
+      hint: `sbx stop ${name} first: a stopped VM can be forked on every host`,
     });
   }
+  if (state === "Paused" && last_error) {
+    return new SbxError("vm.paused", `"${name}" is paused: ${last_error}`, { hint: PAUSED_HINT });
+  }
   if (action === "set" && state !== "Booting") {
-    const { name } = vm.record;
-    throw new SbxError(
+    return new SbxError(
       "vm.wrong_state",
       `"${name}" is ${state}: its size and image change while it is stopped`,
-      {
-        hint: state === "Suspended" ? `sbx stop ${name} gives its memory up` : `sbx stop ${name}`,
-      },
+      { hint: state === "Suspended" ? `sbx stop ${name} gives its memory up` : `sbx stop ${name}` },
     );
   }
   const why = state === "Suspended" && last_error ? ` (${last_error})` : "";
-  throw new SbxError(
-    "vm.wrong_state",
-    `"${vm.record.name}" is ${state}${why}: ${action} is not possible now`,
-    { hint: `possible now: ${legal.join(", ")}` },
-  );
+  return new SbxError("vm.wrong_state", `"${name}" is ${state}${why}: ${action} is not possible now`, {
+    hint: `possible now: ${legal.join(", ")}`,
+  });
 }
 
-/** A guest's problem: no network, unrecorded programs, or services that have failed. */
+/** Describes a guest's problem: no network, unrecorded programs, or services that have failed. */
 function problemOf(
   { state: { network_error, activity_error, failed_services = [] } }: Vm,
 ): string | undefined {
@@ -174,14 +172,14 @@ function diskBytes({ record: { scratch_gb }, paths }: Pick<Vm, "record" | "paths
   try {
     return (Deno.statSync(paths.scratch).blocks ?? 0) * 512;
   } catch {
-    // Its files are being removed, or are damaged: the list is shown all the same.
+    // One VM that is being removed, or is damaged, must not break the list of all.
     return 0;
   }
 }
 
 /** @throws {SbxError} `vm.held`: a finding holds it back, and a copy would be free */
 export function requireFree({ record, paths }: Pick<Vm, "record" | "paths">): void {
-  // The file, since the report of a finding a moment ago may be on its way.
+  // Read from the file: `state` may lag behind a finding of a moment ago.
   const hold = readHoldSync(paths.response, {});
   if (hold) throw heldBack(record.name, hold);
 }
@@ -189,8 +187,7 @@ export function requireFree({ record, paths }: Pick<Vm, "record" | "paths">): vo
 export function summaryOf(vm: Vm, features: Features): VmSummary {
   const { id, name, profile_id, persistent, parent, cpus, ram_mb, scratch_gb, limits, environment, agent } =
     vm.record;
-  const { state, last_error, suspended_by } = vm.state;
-  const { response } = vm.state;
+  const { state, last_error, suspended_by, response } = vm.state;
   const held = response && holdLine(name, response);
   const error = last_error ?? held ?? (isAlive(vm.state) ? problemOf(vm) : undefined);
   return {
