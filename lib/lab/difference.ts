@@ -1,7 +1,7 @@
 import { type Decision, isGuard, type Policy, Replay, subjectLine } from "../policy/mod.ts";
 import type { LabEvent } from "./lab.ts";
 
-/** Decision on an event, with the rule that made it. */
+/** Decision of a set of rules on an event, and the rule that made it. */
 export interface RuleVerdict {
   decision: string;
   rule_id: string;
@@ -9,7 +9,7 @@ export interface RuleVerdict {
   rewrites: number;
 }
 
-/** An event that changed rules decide in another way. */
+/** An event that two sets of rules decide differently. */
 export interface RuleDifference {
   session_id: string;
   event_id: string;
@@ -21,23 +21,23 @@ export interface RuleDifference {
   after: RuleVerdict;
 }
 
-/** What changed rules would do with the events of a session. */
+/** Effect of changed rules on the events of a session. */
 export interface RuleEffect {
   /** number of events that rules decide on */
   decided: number;
-  /** number of events that differ */
+  /** number of events with another decision, rule or rewrites */
   different: number;
-  /** numbers of events by their decisions before and after, where these differ */
+  /** numbers of events by their decisions before and after, if these differ */
   changes: { from: string; to: string; count: number }[];
-  /** the newest that differ, oldest first */
+  /** the newest differences, the oldest of them first */
   differences: RuleDifference[];
-  /** more differ than are listed */
+  /** there are more than are listed */
   truncated: boolean;
 }
 
 /**
- * Compares two sets of rules, event by event. Events that code refused before any rule, or that
- * rules cannot stop, do not count.
+ * Compares two sets of rules, event by event. Events that a guard refused before any rule, or that rules
+ * cannot stop, do not count.
  */
 export async function effectOf(
   before: Policy,

@@ -1,4 +1,8 @@
-/** A laboratory: candidate detections and rules over recorded sessions, compared with a baseline. */
+/**
+ * A laboratory: runs candidate detections and rules over recorded sessions, and compares them with a
+ * baseline. {@linkcode DetectionTrial} counts gained and lost matches, {@linkcode PolicyTrial} changed
+ * decisions.
+ */
 import { type Compiled, type LoadedRule, Matcher } from "../detection/mod.ts";
 import {
   type EventRef,
@@ -55,7 +59,7 @@ export interface LabOptions {
   onSession?(id: string): void;
 }
 
-/** Detection rule in baseline and candidate. */
+/** A detection rule with its matches in baseline and candidate. */
 export interface LabRule {
   rule_id: string;
   pack_id: string;
@@ -81,15 +85,12 @@ export interface LabPolicy {
   decided: number;
   /** number of events that a guard or a budget decided on, which no rule can change */
   guarded: number;
-  /**
-   * number of events on which the candidate asks by the rule that decided on the record:
-   * as an answer, if it asked then
-   */
+  /** number of events that the candidate asks about by the same rule as then; they keep their answer */
   asked: number;
   changes: DecisionChange[];
-  /** calls that were allowed, and would be blocked or need approval */
+  /** events that were allowed, and would now be blocked or asked about */
   blocked: EvidenceReport;
-  /** calls that were not allowed, and would be */
+  /** events that were not allowed, and would now be */
   released: EvidenceReport;
   /** first failures of rules on events */
   failures: { rule_id: string; event_id: string; message: string }[];
@@ -156,12 +157,12 @@ export async function runLab(options: LabOptions): Promise<LabReport> {
   };
 }
 
-/** Absent for rules of which none only observes. */
+/** Collects findings of rules that only observe; undefined if a policy has none. */
 function watchOf(policy: Policy | undefined): Watch | undefined {
   return policy && policy.observers.rules.length > 0 ? new Watch(policy) : undefined;
 }
 
-/** A rule that matched an event: of a pack, or of the policy where it only observes. */
+/** A match of an event: by a detection of a pack, or by a policy rule that only observes. */
 interface Hit extends RuleMatch {
   title: string;
 }
@@ -177,7 +178,7 @@ class DetectionTrial {
     this.#lost = new Evidence(limit);
   }
 
-  /** @param observed what rules find that only observe */
+  /** @param observed findings of policy rules that only observe, in baseline and candidate */
   run(event: LabEvent, ref: EventRef, observed: { before: Finding[]; after: Finding[] }): void {
     const before = hitsOf(event, this.before.hits(event), observed.before);
     const after = hitsOf(event, this.after.hits(event), observed.after);
@@ -237,7 +238,9 @@ const FAILURES_MAX = 20;
 /** Compares candidate rules with recorded decisions or with baseline rules. */
 class PolicyTrial {
   readonly #candidate: Replay;
+  /** absent: compared with the decisions on record */
   readonly #baseline?: Replay;
+  readonly #keepsProject: boolean;
   readonly #blocked: Evidence;
   readonly #released: Evidence;
   readonly #changes = new Map<string, DecisionChange>();
@@ -245,8 +248,11 @@ class PolicyTrial {
   #decided = 0;
   #guarded = 0;
   #asked = 0;
-  readonly #keepsProject: boolean;
 
+  /**
+   * @param options.keepsProject recorded decisions of a project file stand, since the candidate lacks its
+   * rules
+   */
   constructor(
     candidate: Policy,
     baseline: Policy | undefined,
@@ -254,15 +260,15 @@ class PolicyTrial {
     { keepsProject }: { keepsProject: boolean },
   ) {
     this.#candidate = new Replay(candidate);
-    this.#keepsProject = keepsProject;
     this.#baseline = baseline && new Replay(baseline);
+    this.#keepsProject = keepsProject;
     this.#blocked = new Evidence(limit);
     this.#released = new Evidence(limit);
   }
 
   run(event: LabEvent, ref: EventRef): void {
     const { rule_id } = event;
-    // Code refused it before any rule was asked, or a budget did after them, and would again.
+    // Guards refuse before any rule is evaluated, budgets after all of them: both would do so again.
     if (rule_id !== undefined && (isGuard(rule_id) || isBudget(rule_id))) {
       this.#guarded++;
       if (event.decision === "allow") this.#observe(event);
@@ -274,7 +280,7 @@ class PolicyTrial {
     this.#decided++;
     const { decision, failures, event: sent } = this.#candidate.decide(event);
     this.#failures.push(...failures.slice(0, FAILURES_MAX - this.#failures.length));
-    const to = this.#ended(event, decision);
+    const to = this.#finalDecision(event, decision);
     if (to === "allow") this.#candidate.observe(sent);
     if (from === to) return;
     const change = this.#changes.get(`${from} ${to}`) ?? { from, to, count: 0 };
@@ -283,22 +289,23 @@ class PolicyTrial {
     else if (to === "allow") this.#released.add(event, ref, [ruleMatchOf(decision)]);
   }
 
-  /** An event that went ahead, whatever the rules say. */
+  /** Adds an event to the history, which went ahead whatever the rules say. */
   #observe(event: LabEvent): void {
     this.#baseline?.observe(event);
     this.#candidate.observe(event);
   }
 
   /**
-   * The end of a candidate's decision, as a record has it: of an ask by the same rule, the recorded answer.
+   * The candidate's decision, in the form that a record has: an ask is recorded as its answer. If the same
+   * rule decided then, its recorded answer counts.
    */
-  #ended({ decision, rule_id }: LabEvent, { decision: to, rule }: Decision): string {
+  #finalDecision({ decision, rule_id }: LabEvent, { decision: to, rule }: Decision): string {
     if (this.#baseline || decision === undefined || rule_id === undefined) return to;
     if (to === "ask" && rule.id === rule_id) {
       this.#asked++;
       return decision;
     }
-    // The project's folder is not here; its rules only take away, and still would.
+    // Rules of the project file are not at hand; they can only narrow, and would again.
     return to === "allow" && this.#keepsProject && isNarrowing(rule_id) ? decision : to;
   }
 

@@ -37,12 +37,12 @@ export class Replay {
     return { ...review.decision.decision === "block" ? review : { ...first, event: review.event }, failures };
   }
 
-  /** What rules that only observe find in an event, before it counts as an earlier one. */
+  /** Returns findings of rules that only observe, before the event is part of the history. */
   watch(event: Event): Observation {
     return this.#policy.observe(event, { history: this.#of(event) });
   }
 
-  /** An event that went ahead, whatever the rules say. */
+  /** Adds an event to the history, which went ahead whatever the rules say. */
   observe(event: Event): void {
     this.#of(event).record(event);
   }
@@ -54,10 +54,7 @@ export class Replay {
   }
 }
 
-/**
- * What rules that only observe find in recorded events, each with the history of its session until then: the
- * same as a VM would have found.
- */
+/** Findings of rules that only observe, over recorded events: the same as in a VM at that moment. */
 export class Watch {
   readonly #replay: Replay;
 
