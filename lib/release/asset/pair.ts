@@ -2,8 +2,8 @@
  * Manifest and origin of an installed image, replaced together (docs/design/contracts/10-release.md §10,
  * "Manifest origin and update").
  *
- * Two files cannot be renamed at once. The new pair is first one file, the pending one: from its rename on it
- * is the installed pair, also for a program that finds it after a crash.
+ * Two files cannot be renamed at once. So the new pair is written as one pending file first: from the moment
+ * it has its name it is the installed pair, also for a program that finds it after a crash.
  */
 import { ifFound, ignore } from "../../base/error/mod.ts";
 import { join } from "node:path";
@@ -28,14 +28,14 @@ interface Pair {
   origin: ManifestOrigin;
 }
 
-/** Files of {@linkcode writeAtomic}, which no one else writes while the lock is held. */
+/** Leftovers of {@linkcode writeAtomic}: while the lock is held, no other program is writing one. */
 const TEMPORARY = /^\.[0-9a-f-]{36}\.tmp$/;
 const PENDING = /^\.(.*)\.pending$/;
 
 /**
- * Writes both or neither. The caller holds the lock of the folder.
+ * Replaces both files or neither. The caller holds the lock of the folder.
  *
- * @throws the error of the file system; the old pair is then active
+ * @throws an error of the file system; the old pair stays installed
  */
 export async function replacePair(dir: string, profile: string, pair: Pair): Promise<void> {
   const names = manifestNames(profile);
@@ -46,7 +46,7 @@ export async function replacePair(dir: string, profile: string, pair: Pair): Pro
   try {
     await apply(paths, pair);
   } catch (error) {
-    // Where they cannot be put back, the pending pair stays: it is read in their place, and completed later.
+    // If the old files cannot be restored, the pending pair stays, which is read instead and completed later.
     const restored = await Promise.all(paths.map((path, at) => putBack(path, old[at]))).then(
       () => true,
       ignore("the failure of the replacement is thrown"),
@@ -145,15 +145,15 @@ function parseOrigin(text: string): ManifestOrigin | undefined {
   }
 }
 
-/** Time in `ms` after which a person learns the reason for waiting. */
+/** Wait for the lock after which the caller is notified, in `ms`. */
 const SILENT_MS = 1000;
 
 /**
- * Changes the installed files, one change at a time: of two updates the second waits, then finds everything
- * there. A change that a crash interrupted is completed first.
+ * Changes the installed files, one change at a time: of two updates at once, the second waits, and then finds
+ * all files installed. A change that a crash interrupted is completed first.
  *
- * @param what words in front of an error of the file system
- * @param onWait called when another change takes its time
+ * @param what begins the message of an error of the file system, such as "installing files"
+ * @param onWait called once if another change takes longer than a second
  */
 export async function changeAssets<T>(
   { assetsDir }: Pick<Home, "assetsDir">,

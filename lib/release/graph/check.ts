@@ -1,3 +1,4 @@
+/** Checks a channel for the release to install, with the memory of its earlier states. */
 import { SbxError } from "../../base/error/mod.ts";
 import type { ReleaseKeys } from "../key/keys.ts";
 import { MANIFEST_BYTES_MAX } from "../limit.ts";
@@ -25,11 +26,11 @@ export interface CheckOptions {
   memory: ReleaseMemory;
   fetch: Fetch;
   now?: Date;
-  /** version of sbx to select for; default this one's */
+  /** version of sbx to select a release for; default: this program's */
   sbx?: string;
-  /** for which a release is selected; absent: one without a key */
+  /** machine to select a release for; absent: one without a key */
   machine?: StagedMachine;
-  /** a person accepts an older state: `--allow-downgrade` */
+  /** person who accepts an older state: `--allow-downgrade` */
   downgrade?: { by: string };
 }
 
@@ -48,23 +49,25 @@ export interface CheckedChannel {
 
 /**
  * Checks a channel: fetches and verifies the index, refuses rollbacks and freezes, remembers deprecated and
- * revoked releases, and selects the record to install (docs/design/contracts/10-release.md §10). Statuses of
- * known releases are remembered before anything else is fetched, so that a server cannot keep a revocation
- * back by withholding another file. Nothing is installed.
+ * revoked releases, and selects the record to install (docs/design/contracts/10-release.md §10). Nothing is
+ * installed.
  *
  * @throws {SbxError} `release.…`, and the errors of `fetch`
  */
 export async function checkChannel(options: CheckOptions): Promise<CheckedChannel> {
   const { index: url, channel, keys, fetch, sbx } = options;
   const { index, records, document, verifiedBy } = await fetchRecords(url, channel, keys, fetch);
-  const accepted = await learn(index, records, new Map(), options);
+  // Before anything else is fetched: a server cannot hide a revocation by withholding another file.
+  const accepted = await rememberIndex(index, records, new Map(), options);
   const before = findFollowed(await options.memory.read(), url.href, channel);
-  const manifests: Manifests = new Map();
-  for (const each of records.filter((each) => isToBeKnown(each, before))) {
-    manifests.set(each.version, await describe(each, await fetchManifest(each, options), before, options));
+  const withdrawn: Manifests = new Map();
+  for (const record of records.filter((each) => isNewlyWithdrawn(each, before))) {
+    const manifest = await fetchManifest(record, options);
+    withdrawn.set(record.version, await memoryOf(record, manifest, before, options));
   }
-  if (manifests.size > 0) await learn(index, records, manifests, options);
-  await prove(document, records, options);
+  if (withdrawn.size > 0) await rememberIndex(index, records, withdrawn, options);
+  await keepProofs(document, records, options);
+
   const staged = records.filter((each) => isStagedFor(each, channel, options.machine));
   if (staged.length === 0 && records.length > 0) {
     throw new SbxError("release.not_found", `no release of channel "${channel}" is staged for this machine`, {
@@ -73,15 +76,21 @@ export async function checkChannel(options: CheckOptions): Promise<CheckedChanne
   }
   const record = selectRecord(channel, staged, sbx);
   const manifest = await fetchManifest(record, options);
-  const selected = await describe(record, manifest, before, options);
-  await learn(index, records, new Map([[record.version, selected]]), options);
+  const selected = await memoryOf(record, manifest, before, options);
+  await rememberIndex(index, records, new Map([[record.version, selected]]), options);
   return { index, channel, record, manifest, verifiedBy, accepted };
 }
 
+/** Manifests to remember, by version. */
 type Manifests = Map<string, Omit<RememberedManifest, "status">>;
 
-/** Compares a verified index with the memory, and adds it. @returns breaches accepted as a downgrade */
-async function learn(
+/**
+ * Compares a verified index with the memory, and adds it.
+ *
+ * @returns breaches accepted as a downgrade
+ * @throws {SbxError} a breach that is not accepted
+ */
+async function rememberIndex(
   index: ChannelIndex,
   records: readonly ManifestRecord[],
   manifests: Manifests,
@@ -91,7 +100,7 @@ async function learn(
   await memory.update((content) => {
     const breaches = findBreaches(index, records, findFollowed(content, href, channel), now);
     accepted = requireNoBreach(breaches, downgrade !== undefined).map(({ message }) => message);
-    // The first call accepts the breach that later ones find again: an index that is too old.
+    // Later calls of one check find the same breach again, an index that is too old; it is recorded once.
     const isNew = accepted.length > 0 && manifests.size === 0;
     return remember(content, {
       url: href,
@@ -106,17 +115,18 @@ async function learn(
   return accepted;
 }
 
-/** Manifests of deprecated and revoked releases are read once, for their contents. */
-function isToBeKnown({ version, status }: ManifestRecord, before: Followed | undefined): boolean {
-  const isOut = status === "deprecated" || status === "revoked";
-  return isOut && !(before && Object.hasOwn(before.manifests, version));
+/** True for a deprecated or revoked release whose manifest is not remembered yet. */
+function isNewlyWithdrawn({ version, status }: ManifestRecord, before: Followed | undefined): boolean {
+  const isWithdrawn = status === "deprecated" || status === "revoked";
+  return isWithdrawn && !(before && Object.hasOwn(before.manifests, version));
 }
 
 /**
- * Keeps what shows other users of the machine that releases are revoked. A manifest that cannot be fetched
- * now is left for the next check: this home remembers the revocation itself.
+ * Stores proofs of revoked releases for other users of the machine: signed documents with their manifests. A
+ * manifest that cannot be fetched now is left to the next check, since this home remembers the revocation
+ * itself.
  */
-async function prove(
+async function keepProofs(
   document: Uint8Array,
   records: readonly ManifestRecord[],
   options: CheckOptions,
@@ -148,33 +158,32 @@ async function fetchManifestBytes({ url }: ManifestRecord, { index, fetch }: Che
   return await fetch(resolveReleaseUrl(index, url), MANIFEST_BYTES_MAX);
 }
 
-/** Builds the memory of a manifest. Documents of known profiles are not fetched again. */
-async function describe(
+/** The part of a manifest that is remembered. Documents of known profiles are not fetched again. */
+async function memoryOf(
   { digest, version }: ManifestRecord,
   { binaries, profiles }: ChannelManifest,
   before: Followed | undefined,
   { index, fetch }: CheckOptions,
 ): Promise<Omit<RememberedManifest, "status">> {
   const known = Object.values(before?.manifests ?? {}).flatMap(({ profiles }) => profiles);
-  const described = before && Object.hasOwn(before.manifests, version)
+  const remembered = before && Object.hasOwn(before.manifests, version)
     ? before.manifests[version]
     : undefined;
-  if (described) {
-    return { sha256: described.sha256, binaries: described.binaries, profiles: described.profiles };
+  if (remembered) {
+    return { sha256: remembered.sha256, binaries: remembered.binaries, profiles: remembered.profiles };
   }
-  const read = [];
+  const rememberedProfiles = [];
   for (const entry of profiles) {
     const same = known.find(({ id, revision, blake3 }) =>
       id === entry.id && revision === entry.revision && blake3 === entry.blake3
     );
-    read.push(
-      same ??
-        readProfileDocument(await fetch(resolveReleaseUrl(index, entry.url), MANIFEST_BYTES_MAX), entry),
-    );
+    const read = async () =>
+      readProfileDocument(await fetch(resolveReleaseUrl(index, entry.url), MANIFEST_BYTES_MAX), entry);
+    rememberedProfiles.push(same ?? await read());
   }
   return {
     sha256: digest.sha256,
     binaries: binaries.map(({ name, version }) => ({ name, version })),
-    profiles: read,
+    profiles: rememberedProfiles,
   };
 }
