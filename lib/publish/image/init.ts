@@ -1,4 +1,7 @@
-/** The program that the guest's kernel starts, as a shell script. */
+/**
+ * `/init`, the program that the guest's kernel starts, as a shell script. {@linkcode INIT} has it in the
+ * order of a boot; functions that it calls for the trace and for the root file system stand before it.
+ */
 import {
   BUFFER_KIB,
   CLOCK,
@@ -17,10 +20,10 @@ import { HELD_FILES_MAX, KEEPER_PATH } from "./keeper.ts";
 import { HOSTS, MODPROBE_PATH, MODULES_PATH, RESOLV_CONF } from "./network.ts";
 
 /**
- * Part of `/init`: functions that prepare the kernel's trace of programs, still switched off.
- * `trace_events` changes the kernel's own code, and runs before an emulated guest has a second
- * processor (cmd/guest/activity/trace.ts); `trace_buffer` mostly waits. Where a part fails,
- * sbx-activity prepares the trace itself, later.
+ * Functions of `/init` that prepare the kernel's trace of programs, without starting it. `trace_events`
+ * changes the kernel's code, and runs before an emulated guest has a second processor
+ * (cmd/guest/activity/trace.ts); `trace_buffer` mostly waits. If either fails, sbx-activity prepares the
+ * trace itself, later.
  */
 const TRACE_FUNCTIONS = `trace_events() {
   mount -t tracefs tracefs ${TRACING} && mkdir ${INSTANCE} || return
@@ -47,9 +50,9 @@ function defined(probe: string): string {
 }
 
 /**
- * Options of the overlay. A VM's disk outlives its image, and the kernel allows another lower layer only
- * without these features and with a lower layer without a UUID (Documentation/filesystems/overlayfs.rst,
- * "Changes to underlying filesystems").
+ * Options of the overlay. A VM's disk outlives its image, and the kernel accepts another lower layer only
+ * without these features, and if that layer has no UUID (Documentation/filesystems/overlayfs.rst, "Changes to
+ * underlying filesystems").
  */
 const OVERLAY_OPTIONS = "index=off,metacopy=off,redirect_dir=off,xino=off";
 
@@ -62,9 +65,9 @@ const { interface: dummy, ipv4, ipv6, resolver } = GUEST_NETWORK;
 const quoted = (text: string) => `'${text.replaceAll("\n", "\\n")}'`;
 
 /**
- * Part of `/init`: functions that find a disk, and complete a root file system that may be anybody's.
- * Nothing that a root file system has at {@linkcode LAYER_PATH} or in place of a mount point is used,
- * and no link in it is followed.
+ * Functions of `/init` that find a disk, and complete a root file system. That may be of any image, so it is
+ * hostile: no link in it is followed, and nothing is used that it has at {@linkcode LAYER_PATH} or in place
+ * of a mount point.
  */
 const ROOT_FUNCTIONS =
   `# disk NAME: sets $found to the device with this serial number. A Mac's disks have none, and an order.
@@ -112,9 +115,9 @@ furnish() {
 } 2>/dev/null`;
 
 /**
- * The kernel's rule for programs of x86_64 (Documentation/admin-guide/binfmt-misc.rst): Rosetta,
- * which a Mac shares, runs them. It is opened once (F), gets the program opened (O) and with the
- * program's own credentials (C).
+ * Has the kernel run programs of x86_64 by Rosetta, which a Mac shares
+ * (Documentation/admin-guide/binfmt-misc.rst). Flags: Rosetta is opened once, at registration (F); it gets
+ * each program opened (O), and the program's credentials (C).
  */
 const ROSETTA =
   String.raw`:rosetta:M::\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x3e\x00:` +
@@ -125,19 +128,30 @@ const ROSETTA =
  * `/init` of the initrd: PID 1 of the guest, run by busybox. It mounts the root file system, starts
  * sbx-pty-agent in it, and reaps orphans for the life of the VM.
  *
- * Its cost is part of every boot, and under emulation a fork takes 10 ms. Mounts the agent does not need to
- * start (workspace, pseudo-terminals, loopback) run beside it, and the agent waits for `/run/sbx/mounted`
- * before it sends `BootReady`. Network modules and sbx-net-proxy take as long again: they wait until the
- * agent writes to `/run/sbx/booted`. Kernel parameters arrive as environment: `sbx_floor` says that init
- * runs, and powers off (the trial of KVM, and the floor that benchmarks compare with), `sbx_scratch` says
- * that there is a disk for the guest's writes, `sbx_template` that the machine will be written down and
- * started many times, `sbx_hvc` that the console needs the driver of group 3, `sbx_poweroff` that a restart
- * does not end the machine, `sbx_rosetta` that Rosetta is shared, `sbx_fixed` that the vsock cannot be
- * ejected, `sbx_blank` that the disk may not be formatted yet, `sbx_grow` that it is larger than its file
- * system, `sbx_before` that there is a disk with the image of before, `sbx_time_factor` multiplies the
- * guest's limits of time, and `sbx_v8_flags` adapts the agent to the accelerator. Commands without a path are
- * busybox applets, which its shell runs without an exec; that needs /proc. Modules are
- * `/modules/<group><order>-<name>.ko`; the root file system needs group 1.
+ * Its cost is part of every boot, and under emulation a fork takes 10 ms. So the agent is started early, and
+ * the rest follows beside it or later:
+ * - other mounts (workspace, pseudo-terminals, loopback) run beside it; it waits for `/run/sbx/mounted`
+ *   before it sends `BootReady`;
+ * - network modules and sbx-net-proxy, which take as long again, wait until the agent writes to
+ *   `/run/sbx/booted`.
+ *
+ * Commands without a path are busybox applets, which its shell runs without an exec; that needs /proc.
+ * Modules are `/modules/<group><order>-<name>.ko`: 1 for the root file system, 2 for the vsock and shared
+ * folders, which loads meanwhile, 3 for the console of a Mac, 4 for Rosetta.
+ *
+ * Kernel parameters arrive as environment:
+ * - `sbx_floor`: power off at once (the trial of KVM, and the floor that benchmarks compare with);
+ * - `sbx_scratch`: there is a disk for the guest's writes;
+ * - `sbx_blank`: that disk may not be formatted yet;
+ * - `sbx_grow`: that disk is larger than its file system;
+ * - `sbx_before`: there is a disk with the image that the VM had before;
+ * - `sbx_template`: the machine will be saved, and started many times;
+ * - `sbx_hvc`: the console needs a driver of group 3;
+ * - `sbx_poweroff`: power off to end the machine, which a restart would not;
+ * - `sbx_rosetta`: Rosetta is shared;
+ * - `sbx_fixed`: the vsock cannot be ejected;
+ * - `sbx_time_factor`: multiplies the guest's limits of time;
+ * - `sbx_v8_flags`: adapts the agent to the accelerator.
  */
 export const INIT = `#!/bin/busybox sh
 b=/bin/busybox
@@ -160,7 +174,7 @@ trace_buffer) 2>/dev/null &
 for m in /modules/1*.ko; do insmod $m || die "cannot load module $m"; done
 mount -t devtmpfs dev /dev
 if [ -n "$sbx_hvc" ]; then
-  # Until its driver is there, nothing can be said: this shell began without a console.
+  # This shell began without a console: no message gets out before its driver is loaded.
   for m in /modules/3*.ko; do [ ! -e $m ] || insmod $m; done
   tries=0
   until (: <>/dev/console) 2>/dev/null || [ $tries -gt 200 ]; do tries=$((tries + 1)); usleep 5000; done
@@ -180,11 +194,11 @@ done
 mount -t erofs -o ro /dev/vda /lower || die "cannot mount the root file system"
 awaited layer
 mount -t erofs -o ro $found ${LAYER_PATH} || die "cannot mount sbx's programs"
-# Read Deno's pages ahead, in parallel; faulting them in one by one takes longer. A template keeps only those that it needs.
+# Read Deno's pages ahead, in parallel: faulting them in one by one takes longer. A template keeps only the pages that it used.
 [ -n "$sbx_template" ] || cat ${LAYER_PATH}/bin/deno >/dev/null &
 if [ -n "$sbx_scratch" ]; then
   awaited scratch
-  # Two zeros where ext4 has its magic number: nobody has formatted it.
+  # Two zeros in place of ext4's magic number: the disk was never formatted.
   if [ -n "$sbx_blank" ] && [ "$(dd if=$found bs=1 skip=1080 count=2 2>/dev/null | od -An -tx1 | tr -d ' ')" = 0000 ]; then
     ${LAYER_PATH}/bin/mkfs.ext4 ${
   SCRATCH_OPTIONS.join(" ")
@@ -217,7 +231,7 @@ mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
-# No code cache: each program starts once, and would compile all of itself to write it down.
+# No code cache: each program starts only once, and would compile all of its code to fill the cache.
 guest="env -i HOME=${LAYER_PATH} PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
 deno="${LAYER_PATH}/bin/deno run -A --unstable-vsock --unstable-net --no-config --no-lock \\
@@ -227,7 +241,7 @@ agent=$!
 mkfifo ./run/sbx/booted ./run/sbx/activity-keys
 chmod 600 ./run/sbx/activity-keys
 
-# Moves everything to another root file system, also the programs that run: pivot_root takes along whoever has the old root.
+# Moves everything to another root file system: pivot_root takes along every running program with the old root.
 reroot() {
   furnish ./mnt
   for m in dev proc run sys ${LAYER_PATH.slice(1)}; do mount --move ./$m ./mnt/$m; done
@@ -270,7 +284,7 @@ runtimes() {
     done
     # Builds take the default by its name, from PATH.
     [ -z "$chosen" ] || printf "[engine]\\nruntime = '${RUNTIMES_PATH}/%s'\\n" $chosen
-    # Docker's rules drop packets that they do not know, on podman's bridges too: nft's cannot let it through.
+    # Docker's iptables rules drop unknown packets, also on podman's bridges; rules of nft could not let them through.
     [ ! -L ./usr/sbin/iptables ] && [ ! -x ./usr/sbin/iptables ] || printf "[network]\\nfirewall_driver = 'iptables'\\n"
   } >$p
 }
@@ -278,7 +292,7 @@ docker() {
   while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${DOCKER_PATH}; sleep 1; done
 }
 
-# Tells the host of programs, and holds them; it must not be the one that starts them.
+# Reports programs to the host, and holds them until it decides. The agent, which starts programs, must not do that itself.
 activity() {
   ulimit -n ${HELD_FILES_MAX}
   while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
@@ -305,7 +319,7 @@ ip -6 addr add ${ipv6}/128 dev ${dummy}
 ip -6 route add default dev ${dummy}
 
 if [ -n "$sbx_template" ]; then
-  # Everything that all copies need runs when the machine is written down; what belongs to one VM is plugged in later.
+  # Everything that all copies need runs before the machine is saved; parts of a single VM are plugged in later.
   cp $b ./run/sbx/busybox
   mkfifo ./run/sbx/tick
   network &
