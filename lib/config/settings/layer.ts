@@ -1,3 +1,4 @@
+/** Reads overrides of settings from settings.toml and corp.toml, and checks them once. */
 import { isCompatible } from "../../base/semver/mod.ts";
 import { nearest, suggestion } from "../../base/text/mod.ts";
 import { isTable, type TomlDocument } from "../../base/toml/mod.ts";
@@ -5,16 +6,16 @@ import { type Definitions, nearestSetting } from "./definition.ts";
 import type { ConfigIssue, SettingValue } from "./node/mod.ts";
 import { checkValue } from "./value.ts";
 
-/** Entry of one layer for one setting. */
+/** An override of one setting. */
 export interface Entry {
-  /** only if valid */
+  /** absent if invalid */
   value?: SettingValue;
   hidden?: boolean;
   enabled?: boolean;
   modified?: string;
   /** true if corp sets a value, even an invalid one */
   locked?: boolean;
-  /** of corp, for people */
+  /** corp's reason, shown with the lock */
   reason?: string;
 }
 
@@ -25,7 +26,7 @@ export type CorpSettings =
   | { status: "last_good"; config: CorpSettingsFile; error: Error }
   | { status: "closed"; error: Error };
 
-/** Content of a corp.toml, as far as it concerns settings. */
+/** The part of a corp.toml that overrides settings. */
 export interface CorpSettingsFile {
   file: {
     settings: Record<string, Pick<Entry, "hidden" | "enabled" | "reason"> & { value?: unknown }>;
@@ -41,7 +42,7 @@ export interface CorpSource {
   load(): Promise<CorpSettings>;
 }
 
-/** Overrides by the user or by corp, checked once when their file is read. */
+/** All overrides by the user, or all by corp. */
 export interface Layer {
   entries: ReadonlyMap<string, Entry>;
   /** corp only: locks every setting, since corp.toml exists but has no known good version */
@@ -52,7 +53,7 @@ export interface Layer {
 
 export const EMPTY_LAYER: Layer = { entries: new Map(), issues: [] };
 
-/** Maximum issues per file. */
+/** Most issues of one file. */
 const ISSUES_MAX = 100;
 /** Top-level keys that belong to profiles or corp (docs/design/contracts/03-settings.md §3). */
 export const FOREIGN_KEYS: ReadonlySet<string> = new Set([
@@ -88,7 +89,7 @@ export function userLayer(document: TomlDocument, definitions: Definitions): Lay
     if (!isTable(table)) report("error", `must be a table: [settings.${JSON.stringify(id)}]`);
     else entries.set(id, userEntry(table, report));
   }
-  checkEntries(entries, document, definitions, issues, "user");
+  checkEntries(entries, { document, definitions, issues, layer: "user" });
   return { entries, document, issues: issues.list };
 }
 
@@ -113,8 +114,8 @@ function userEntry(
 }
 
 /**
- * Reads corp's overrides, whatever the state of its file. lib/config/corp refuses files with invalid entries;
- * if one gets here regardless, every setting is locked.
+ * Reads corp's overrides, in any state of its file. lib/config/corp refuses files with invalid entries; if
+ * one gets here regardless, every setting is locked.
  */
 export function corpLayer(state: CorpSettings, definitions: Definitions): Layer {
   if (state.status === "absent") return EMPTY_LAYER;
@@ -135,7 +136,7 @@ export function corpLayer(state: CorpSettings, definitions: Definitions): Layer 
   return { entries, ...(isInvalid && { locksAll: true }), document, issues: issues.list };
 }
 
-/** Checks the settings of a corp.toml. An issue of severity `error` makes the file a broken one. */
+/** Checks the settings of a corp.toml. An issue of severity `error` makes the whole file invalid. */
 export function checkCorpSettings(
   { file, document }: CorpSettingsFile,
   definitions: Definitions,
@@ -145,22 +146,25 @@ export function checkCorpSettings(
   for (const [id, { value, hidden, enabled, reason }] of Object.entries(file.settings)) {
     entries.set(id, { value: value as SettingValue, hidden, enabled, reason, locked: value !== undefined });
   }
-  // A file for a later sbx may have settings of that sbx: this one boots no VM under it.
-  const isLater = !isCompatible(file.corp?.require?.sbx?.replace(/^>=\s*/, ""));
-  checkEntries(entries, document, definitions, issues, "corp", isLater);
+  // The file may have settings of a later sbx that it requires; this sbx boots no VM under it anyway.
+  const isForLaterSbx = !isCompatible(file.corp?.require?.sbx?.replace(/^>=\s*/, ""));
+  checkEntries(entries, { document, definitions, issues, layer: "corp", isForLaterSbx });
   return { entries, issues: issues.list };
 }
 
-/**
- * Checks each value against its setting and removes invalid ones, so that resolution need not check again.
- */
+interface CheckContext {
+  document: TomlDocument;
+  definitions: Definitions;
+  issues: Issues;
+  layer: "user" | "corp";
+  /** unknown settings are warnings, since the file requires a later sbx */
+  isForLaterSbx?: boolean;
+}
+
+/** Checks values against their settings and removes invalid ones, so that resolution need not check again. */
 function checkEntries(
   entries: Map<string, Entry>,
-  document: TomlDocument,
-  definitions: Definitions,
-  issues: Issues,
-  layer: "user" | "corp",
-  isLater = false,
+  { document, definitions, issues, layer, isForLaterSbx = false }: CheckContext,
 ): void {
   for (const [id, entry] of entries) {
     const leaf = definitions.byId.get(id);
@@ -171,8 +175,10 @@ function checkEntries(
       const near = nearestSetting(id, definitions);
       const retired = retiredMessage(id);
       const problem = retired ?? `unknown setting${near ? `; ${suggestion(near)}` : ""}`;
-      // A person's misspelt preference is lost alone; a misspelt lock of corp would leave its setting open.
-      const severity = layer === "corp" && retired === undefined && !isLater ? "error" : "warning";
+      // A misspelt preference of a person affects nothing else; a misspelt lock of corp leaves a setting
+      // open.
+      const isError = layer === "corp" && retired === undefined && !isForLaterSbx;
+      const severity = isError ? "error" : "warning";
       issues.add({ id, severity, message: `${place()}: ${layer === "corp" ? `${id}: ` : ""}${problem}` });
     } else if (entry.value !== undefined) {
       const { value, problems } = checkValue(leaf, entry.value);
@@ -190,7 +196,7 @@ function checkEntries(
   }
 }
 
-/** Issues of one file, up to the maximum. */
+/** Issues of one file, up to {@linkcode ISSUES_MAX}. */
 class Issues {
   readonly list: ConfigIssue[] = [];
 
@@ -202,25 +208,25 @@ class Issues {
     return this.list.some(({ severity }) => severity === "error");
   }
 
-  /** The first error has a place in a full list too: it makes corp.toml a broken file. */
+  /** Adds an issue. A full list still takes the first error, which makes a corp.toml invalid. */
   add(issue: ConfigIssue) {
     if (!this.isFull) this.list.push(issue);
     else if (issue.severity === "error" && !this.hasError) this.list[ISSUES_MAX - 1] = issue;
   }
 }
 
-/**
- * Removed settings, and their replacements. A file that has them still loads
- * (docs/design/contracts/03-settings.md §3).
- */
-const SECRET =
+const SECRET_ADVICE =
   "is retired: it was never sent, and a secret does not belong in a file. Delete the entry, revoke the " +
   "secret where it came from, add a new one with sbx credentials add mcp --host HOST, and set " +
   "telemetry.credential_ref to its ref";
 
+/**
+ * Removed settings, and advice in their place. A file that has them still loads
+ * (docs/design/contracts/03-settings.md §3).
+ */
 const RETIRED: Readonly<Record<string, string>> = {
-  "telemetry.api_key": SECRET,
-  "telemetry.password": `${SECRET}, and telemetry.user to the user`,
+  "telemetry.api_key": SECRET_ADVICE,
+  "telemetry.password": `${SECRET_ADVICE}, and telemetry.user to the user`,
 };
 
 /** Message for a retired setting; undefined for any other id. */
