@@ -1,25 +1,11 @@
+/** `sbx-admin package corp`: a company's settings as a Debian package (docs/guides/administrators.md). */
 import { type Command, JSON_OPTION, usageError } from "../../../lib/base/args/mod.ts";
+import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { VERSION } from "../../../lib/base/version/mod.ts";
 import { corpDeb, debianVersion, writeDeb } from "../../../lib/publish/package/mod.ts";
 import { PROGRAM } from "../program.ts";
-import { SbxError } from "../../../lib/base/error/mod.ts";
 
-/** Time of a build: SOURCE_DATE_EPOCH if it is set, else now. @throws {SbxError} `package.time_invalid` */
-function buildTime(): Date {
-  const text = Deno.env.get("SOURCE_DATE_EPOCH");
-  if (!text) return new Date();
-  if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000);
-  throw new SbxError(
-    "package.time_invalid",
-    `SOURCE_DATE_EPOCH is "${text}", which is not a number of seconds`,
-    {
-      hint: "set it to seconds since 1970, or unset it",
-    },
-  );
-}
-
-/** `sbx-admin package corp`: a company's settings as a Debian package. */
 export const packageCorp: Command = {
   name: "package corp",
   usage: "--manifest-url URL --corp FILE --out DIR [OPTIONS]",
@@ -63,12 +49,12 @@ export const packageCorp: Command = {
     "sbx-admin package corp --manifest-url https://sbx.example.com/manifest.json --corp corp.toml --out dist",
   ],
   async run(args) {
-    const needed = (name: string) => {
+    const required = (name: string) => {
       const value = args.text(name);
       if (value !== undefined) return value;
       throw usageError({ program: PROGRAM, command: packageCorp }, `missing option --${name}`);
     };
-    const [manifestUrl, corp, out] = ["manifest-url", "corp", "out"].map(needed);
+    const [manifestUrl, corp, out] = ["manifest-url", "corp", "out"].map(required);
     const time = buildTime();
     const [ca, trust, releases] = [args.text("ca"), args.text("release-trust"), args.text("releases")];
     const { corpCheck } = await import("../../../lib/home/value_check/mod.ts");
@@ -99,6 +85,19 @@ export const packageCorp: Command = {
   },
 };
 
+/** Time of the build, for equal packages of equal input. @throws {SbxError} `package.time_invalid` */
+function buildTime(): Date {
+  const text = Deno.env.get("SOURCE_DATE_EPOCH");
+  if (!text) return new Date();
+  if (/^\d{1,11}$/.test(text)) return new Date(Number(text) * 1000);
+  throw new SbxError(
+    "package.time_invalid",
+    `SOURCE_DATE_EPOCH is "${text}", which is not a number of seconds`,
+    { hint: "set it to seconds since 1970, or unset it" },
+  );
+}
+
+/** `YYYY.MMDD.HHMM`, UTC. */
 function versionOf(time: Date): string {
   const [, year, month, day, hour, minute] = time.toISOString().match(/^(\d+)-(\d+)-(\d+)T(\d+):(\d+)/)!;
   return `${year}.${month}${day}.${hour}${minute}`;
