@@ -1,4 +1,7 @@
-/** Accessors for untrusted JSON: a value of another type counts as absent. */
+/**
+ * Reads untrusted JSON of model calls: accessors for which a value of another type is absent, a check for
+ * texts that receivers could read differently, and a reader of the values in a streamed response.
+ */
 import { parseJson } from "../../base/json/mod.ts";
 import { JSON_DEPTH_MAX, LINE_MAX, NAME_MAX, RESPONSE_MAX } from "./limit.ts";
 
@@ -33,19 +36,19 @@ export function parseJsonOrText(json: string): unknown {
   }
 }
 
-// Keys of JSON texts, which `JSON.parse` forgets when they repeat.
+// Ambiguity: `JSON.parse` keeps only the last of repeated keys, and another receiver may keep the first.
 
-const QUOTE = 34;
-const COLON = 58;
-const OPEN = new Set([0x5b, 0x7b]);
-const CLOSE = new Set([0x5d, 0x7d]);
+const QUOTE = '"'.charCodeAt(0);
+const COLON = ":".charCodeAt(0);
+const OPEN = new Set(Array.from("[{", (bracket) => bracket.charCodeAt(0)));
+const CLOSE = new Set(Array.from("]}", (bracket) => bracket.charCodeAt(0)));
 
 /**
- * Finds why receivers may read a JSON text differently: a key that repeats within an object, of which some
+ * Finds a reason why receivers may read a JSON text differently: a repeated key of an object, of which some
  * take the first and some the last, or deep nesting, which some refuse.
  *
  * @param text valid JSON
- * @returns a clause about the body; `undefined` for a text that everybody reads the same
+ * @returns the reason as a clause about the body; `undefined` for an unambiguous text
  */
 export function findAmbiguity(text: string): string | undefined {
   /** keys of each open object or list; absent before the first one */
@@ -71,7 +74,7 @@ export function findAmbiguity(text: string): string | undefined {
   }
 }
 
-/** Offset behind a string that begins at `start`. */
+/** Offset behind the string literal that begins at `start`. */
 function stringEnd(text: string, start: number): number {
   for (let end = text.indexOf('"', start + 1);; end = text.indexOf('"', end + 1)) {
     let slashes = 0;
@@ -82,13 +85,13 @@ function stringEnd(text: string, start: number): number {
 
 function skipSpace(text: string, from: number): number {
   let at = from;
-  while (" \t\r\n".includes(text[at] ?? "x")) at++;
+  while (at < text.length && " \t\r\n".includes(text[at])) at++;
   return at;
 }
 
-// JSON values of a response, from arbitrarily split bytes: one text, lines, or server-sent events.
+// Values of a response.
 
-/** Framing of a response's values. */
+/** Framing of a response's values: one JSON text, a text a line, or server-sent events. */
 type Framing = "json" | "lines" | "events";
 
 /** Framing by content type. */
@@ -98,7 +101,9 @@ export function framingOf(contentType = ""): Framing {
   return type.includes("ndjson") || type.includes("jsonl") || type.includes("json-seq") ? "lines" : "json";
 }
 
-/** Emits values as bytes arrive. Not usable after it has thrown. */
+/**
+ * Emits the values of a response as its bytes arrive, however they are split. Not usable after it has thrown.
+ */
 export class ValueReader {
   readonly #framing: Framing;
   readonly #onValue: (value: unknown) => void;
