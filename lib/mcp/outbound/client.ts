@@ -1,4 +1,8 @@
-/** The aggregator's end of the private wire. */
+/**
+ * The aggregator's end of the private wire to its parent, which makes its HTTP requests and passes messages
+ * of MCP servers on. Requests that a server sends to its client are called questions here, to distinguish
+ * them from HTTP requests.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { EntryKind, Progress, ServerNotice, ServerRequest } from "../schema.ts";
 import {
@@ -37,8 +41,9 @@ export class OutboundClient implements Outbound {
   readonly #requests = new Map<number, WireRequest>();
   readonly #decoder = new TextDecoder();
   #lastId = 0;
+  /** questions without an answer yet, by id */
   readonly #questions = new Map<number, (answer: QuestionAnswer) => void>();
-  #lastQuestion = 0;
+  #lastQuestionId = 0;
   onAbort?: (id: number) => void;
   /** settles when the other end has closed */
   readonly closed: Promise<void>;
@@ -67,7 +72,7 @@ export class OutboundClient implements Outbound {
   }
 
   ask(request: ServerRequest, signal: AbortSignal): Promise<Record<string, unknown>> {
-    const id = this.#lastQuestion = (this.#lastQuestion + 1) >>> 0;
+    const id = this.#lastQuestionId = (this.#lastQuestionId + 1) >>> 0;
     return new Promise((resolve, reject) => {
       const onAbort = () => {
         this.#wire.send(FrameKind.Withdraw, id);
@@ -112,7 +117,7 @@ export class OutboundClient implements Outbound {
   }
 }
 
-/** Answer to a request of a server. */
+/** The parent's answer to a question: a result or an error. */
 interface QuestionAnswer {
   result?: Record<string, unknown>;
   error?: string;
@@ -120,7 +125,10 @@ interface QuestionAnswer {
 
 const JSON_TYPE = /^application\/json\b/i;
 
-/** One request over the wire, and its response. */
+/**
+ * One HTTP request over the wire, and its response. JSON is collected to its end; any other body is streamed,
+ * and the parent sends no more than {@linkcode WINDOW} bytes ahead of its reader.
+ */
 class WireRequest {
   readonly response: Promise<Response>;
   readonly #id: number;
@@ -130,6 +138,7 @@ class WireRequest {
   readonly #signal?: AbortSignal | null;
   readonly #watch?: BodyWatch;
   readonly #onAbort = () => this.#cancel(this.#signal?.reason);
+  /** received, and not read yet */
   #chunks: Uint8Array<ArrayBuffer>[] = [];
   /** head of a response that is collected to its end */
   #bufferedHead?: ResponseHead;
@@ -200,7 +209,7 @@ class WireRequest {
 
   #respond({ status, headers }: ResponseHead): void {
     const hasBody = status !== 204 && status !== 205 && status !== 304;
-    // JSON cannot be used before its end; a stream would only cost time.
+    // JSON cannot be used before its end, so streaming would only cost time.
     if (hasBody && headers.some(([name, value]) => name === "content-type" && JSON_TYPE.test(value))) {
       this.#bufferedHead = { status, headers };
       return;
@@ -247,7 +256,7 @@ class WireRequest {
     this.#watch?.end?.(this.#failure);
   }
 
-  /** Allows the host to send as many bytes as were read. */
+  /** Lets the parent send as many bytes as were read, once they are half of the window. */
   #grantCredit(bytes: number): void {
     this.#consumed += bytes;
     if (this.#consumed < WINDOW / 2 || this.#isOver) return;
