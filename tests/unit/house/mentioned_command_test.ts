@@ -68,8 +68,12 @@ Deno.test("every command line in docs is accepted", async () => {
   let count = 0;
   for (const path of await pages()) {
     const text = await Deno.readTextFile(fromRoot(path));
-    for (const [, block] of text.matchAll(/^ *```sh\n([\s\S]*?)^ *```/gm)) {
-      for (const line of block.replaceAll("\\\n", " ").split("\n")) {
+    for (const [, kind, block] of text.matchAll(/^ *```(\w*)\n([\s\S]*?)^ *```/gm)) {
+      const lines = block.replaceAll("\\\n", " ").split("\n");
+      // Other blocks show output, in which a prompt stands before each call; some show a refusal.
+      const isCall = (line: string, at: number) =>
+        /^ *\$ /.test(line) && !/unknown command/.test(lines[at + 1] ?? "");
+      for (const line of kind === "sh" ? lines : lines.filter(isCall)) {
         for (const { program, argv } of callsInShell(line)) {
           count++;
           const reason = await refusal(program, argv);
