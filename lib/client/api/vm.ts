@@ -230,7 +230,7 @@ export const VmWork = z.object({
     dir: z.string().describe("folder of this host"),
     place: z.string().describe("folder in the VM"),
     is_repository: z.boolean().describe("false: a folder without one"),
-    is_read_only: z.boolean().describe("nothing of it comes back"),
+    is_read_only: z.boolean().describe("no changes come back"),
     is_live: z.boolean().describe("the VM has the folder itself"),
     branches: z.array(z.string()).describe("branches that pulls have made or moved"),
   })).optional().describe("repositories and folders that were brought in, in that order; absent: none"),

@@ -507,11 +507,11 @@ class _RepositoryBringRequired(TypedDict):
 
 
 class RepositoryBring(_RepositoryBringRequired, total=False):
-    # its folder in the VM; default: of its name in /root
+    # its folder in the VM; default: a folder of the same name in /root
     place: str
-    # also files that look like secrets
+    # bring files in that look like secrets, too
     with_secrets: bool
-    # nothing of it comes back
+    # no changes come back
     is_read_only: bool
 
 
@@ -522,12 +522,12 @@ class _RepositoryBroughtRequired(TypedDict):
     # its folder in the VM
     place: str
     is_repository: bool
-    # uncommitted changes went in too
+    # uncommitted changes were brought in too
     has_changes: bool
     submodules: list[str]
     # files that look like secrets, and stayed on this host
     secrets_left_out: list[str]
-    # such files that a commit has: the VM has them
+    # files that look like secrets, and are in commits, so in the VM
     secrets_committed: list[str]
     left_out: list[str]
 
@@ -1114,7 +1114,7 @@ class WorkPatchUnitsItem(TypedDict):
     repository: str
     # the unit on this host
     dir: str
-    # below the folder; empty for that itself, others are submodules
+    # path of a submodule in the folder; empty for the folder itself
     path: str
     # base64 of a patch for git apply; empty: nothing changed
     patch: str

@@ -1105,11 +1105,11 @@ export interface components {
         RepositoryBring: {
             /** @description folder of this host */
             dir: string;
-            /** @description its folder in the VM; default: of its name in /root */
+            /** @description its folder in the VM; default: a folder of the same name in /root */
             place?: string;
-            /** @description also files that look like secrets */
+            /** @description bring files in that look like secrets, too */
             with_secrets?: boolean;
-            /** @description nothing of it comes back */
+            /** @description no changes come back */
             is_read_only?: boolean;
         };
         RepositoryBrought: {
@@ -1122,12 +1122,12 @@ export interface components {
             is_read_only?: boolean;
             branch?: string;
             head?: string;
-            /** @description uncommitted changes went in too */
+            /** @description uncommitted changes were brought in too */
             has_changes: boolean;
             submodules: string[];
             /** @description files that look like secrets, and stayed on this host */
             secrets_left_out: string[];
-            /** @description such files that a commit has: the VM has them */
+            /** @description files that look like secrets, and are in commits, so in the VM */
             secrets_committed: string[];
             left_out: string[];
             /** @description the VM has no git: the files went in without history */
@@ -1586,7 +1586,7 @@ export interface components {
                 place: string;
                 /** @description false: a folder without one */
                 is_repository: boolean;
-                /** @description nothing of it comes back */
+                /** @description no changes come back */
                 is_read_only: boolean;
                 /** @description the VM has the folder itself */
                 is_live: boolean;
@@ -1619,7 +1619,7 @@ export interface components {
                 repository: string;
                 /** @description the unit on this host */
                 dir: string;
-                /** @description below the folder; empty for that itself, others are submodules */
+                /** @description path of a submodule in the folder; empty for the folder itself */
                 path: string;
                 /** @description base64 of a patch for git apply; empty: nothing changed */
                 patch: string;
