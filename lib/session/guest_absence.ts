@@ -7,7 +7,7 @@ import type { VmRecord } from "./files/record.ts";
 import { rejoinGuest } from "./start.ts";
 import { type MemoryOrigin, takeCopy, type VmCopy, writeDown } from "./suspend.ts";
 
-/** A guest that is there, and its machine. */
+/** A connected guest, and its machine. */
 export interface PresentGuest {
   record: VmRecord;
   paths: SessionPaths;

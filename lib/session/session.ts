@@ -1,3 +1,4 @@
+/** The session of sbx-process: joins the machine, the guest, the gate, programs and ports of one VM. */
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
@@ -52,15 +53,13 @@ import { startThreadAhead } from "../ledger/mod.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
-/**
- * Longest wait for a guest whose machine has stood still for want of space, in `ms`; it answers in a second.
- */
+/** Longest wait for the answer of a guest whose machine stood still for lack of space, in `ms`. */
 const ANSWER_MS = timeLimit(60_000);
 
 /** Time in `ms` for which a connection that tests a port stays open, unless the program there closes it. */
 const LISTEN_MS = 300;
 
-/** `ms` between looks whether a guest that is to be woken still stands still. */
+/** Interval in `ms` at which a guest that is to be woken is checked for still standing still. */
 const PAUSED_LOOK_MS = 500;
 
 /** One life of one VM: the machine, the link to its guest, and the enforcement of its contract. */

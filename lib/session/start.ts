@@ -1,3 +1,4 @@
+/** Starts the machine of a session, from its disk, a template or its memory, and meets its guest. */
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { log } from "../base/log/mod.ts";
 import type { GuestLink, GuestState } from "../machine/guest/mod.ts";

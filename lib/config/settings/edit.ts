@@ -1,3 +1,4 @@
+/** Changes of settings.toml, accepted or rejected as a whole. */
 import { SbxError } from "../../base/error/mod.ts";
 import {
   parseToml,

@@ -1,3 +1,4 @@
+/** Explains the value of a setting: the layers that set it, and the settings that enable it. */
 import { SbxError } from "../../base/error/mod.ts";
 import { suggestion } from "../../base/text/mod.ts";
 import type { TomlDocument } from "../../base/toml/mod.ts";

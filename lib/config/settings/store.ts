@@ -1,3 +1,4 @@
+/** Store of the active settings: reads their layers, resolves them, and writes settings.toml. */
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";

@@ -1,3 +1,4 @@
+/** Checks a value against the type and the limits of its setting. */
 import type { ConfigIssue, FileValue, Metadata, SettingType, SettingValue, Validator } from "./node/mod.ts";
 
 /** Maximum length of one text value, in characters. */

@@ -1,3 +1,4 @@
+/** Watches configuration files for changes, also files that do not exist yet. */
 import { basename, dirname } from "node:path";
 
 /**

@@ -1,3 +1,4 @@
+/** Keeps secrets that were sent to MCP servers out of the servers' answers. */
 import { Buffer } from "node:buffer";
 import { Finder } from "../../credential/mod.ts";
 import { isDeeper } from "../../base/json/mod.ts";

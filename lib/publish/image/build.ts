@@ -1,3 +1,4 @@
+/** Builds a guest image from Debian packages, stage by stage. */
 import type { Arch } from "../../base/arch/mod.ts";
 import { basename, dirname, join, resolve } from "node:path";
 import {

@@ -1,11 +1,10 @@
-import { GUEST_NETWORK, LAYER_PATH, LOG_GROUP } from "../../machine/guest/wire/mod.ts";
-
 /**
  * Network of the guest: no card, only a dummy interface that drops all packets, and rules that redirect TCP
  * and DNS to sbx-net-proxy. Init brings the interface up first, so that packets sent before the proxy listens
  * are lost and sent again; the proxy then loads the rules. The rules are not a barrier: a guest that removes
  * them only loses its network.
  */
+import { GUEST_NETWORK, LAYER_PATH, LOG_GROUP } from "../../machine/guest/wire/mod.ts";
 
 /** Path in the image of the list of network modules. */
 export const MODULES_PATH = `${LAYER_PATH}/modules`;

@@ -1,3 +1,4 @@
+/** Packages of npm in a guest image, at exact versions. */
 import { type Arch, currentArch } from "../../base/arch/mod.ts";
 import { dirname, join, normalize } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";

@@ -1,3 +1,4 @@
+/** Debian packages for a guest image, fetched by an apt of its own. */
 import { basename, join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";

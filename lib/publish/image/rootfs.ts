@@ -1,3 +1,4 @@
+/** Root file system of a guest image. */
 import { join } from "node:path";
 import type { Arch } from "../../base/arch/mod.ts";
 import { ifFound, SbxError } from "../../base/error/mod.ts";

@@ -1,3 +1,4 @@
+/** Checks a manifest against the files beside it. */
 import { dirname, join } from "node:path";
 import { blake3, blake3File } from "../../base/hash/mod.ts";
 import { type ProgressSink, silent } from "../../base/progress/mod.ts";

@@ -1,3 +1,4 @@
+/** Generates the manifest of built images. */
 import { ARCHES } from "../../base/arch/mod.ts";
 import { join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";

@@ -1,3 +1,4 @@
+/** Installs the images of a manifest: fetches missing files, and verifies each of them. */
 import type { Arch } from "../../base/arch/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3, blake3File } from "../../base/hash/mod.ts";

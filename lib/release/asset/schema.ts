@@ -1,3 +1,4 @@
+/** Shapes of asset manifests and their origins (docs/design/contracts/10-release.md §10). */
 import { z } from "zod";
 import { isSemVer } from "../../base/semver/mod.ts";
 import { BOOT_NAMES } from "./name.ts";

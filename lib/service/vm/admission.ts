@@ -1,6 +1,6 @@
 /**
- * Room for VMs: how many run at once, and how much memory they have together. Creates that may wait are let
- * in one after the other, in the order in which they came (docs/design/contracts/02-http.md §2, "Queue").
+ * Limits how many VMs run at once, and their memory together. Creates that may wait form a queue, and are
+ * admitted in order (docs/design/contracts/02-http.md §2, "Queue").
  */
 import type { QueueResult } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
@@ -12,11 +12,8 @@ import type { Registry } from "./registry.ts";
 
 /** Most creates that wait (docs/design/contracts/14-limits.md §14). */
 const WAITING_MAX = 1000;
-/**
- * `ms` between looks while creates wait: VMs end, and settings and corp's locks
- * change, each in its own place.
- */
-const LOOK_MS = 200;
+/** Interval in `ms` at which waiting creates are tried: VMs end and limits change in many places. */
+const RETRY_MS = 200;
 
 /** A create that may wait. */
 export interface Entering {
@@ -28,7 +25,7 @@ export interface Entering {
   gone?: AbortSignal;
 }
 
-/** Room for one VM, until it is returned or the VM is in the registry. */
+/** Room for one VM, held until it is given back or the VM is in the registry. */
 export interface Place extends Disposable {
   hasWaited: boolean;
 }
@@ -38,7 +35,7 @@ interface Waiting extends Entering {
   settled: PromiseWithResolvers<Place>;
 }
 
-/** Lets VMs in. */
+/** Admits VMs within the limits of the home. */
 export class Admission {
   readonly #registry: Pick<Registry, "alive">;
   readonly #settings: SettingsStore;
@@ -53,10 +50,10 @@ export class Admission {
   }
 
   /**
-   * Takes a place, at once or after the creates before it.
+   * Reserves room, at once or after the creates before it.
    *
-   * @throws {SbxError} `vm.limit`: there is none in time; `vm.too_large`: it would
-   * never fit; `vm.busy`: too many wait
+   * @throws {SbxError} `vm.limit`: there is no room in time; `vm.too_large`: it would never fit; `vm.busy`: too
+   * many wait
    */
   async enter(entering: Entering): Promise<Place> {
     this.#requirePossible(entering.ramMb);
@@ -76,7 +73,7 @@ export class Admission {
     const leave = () => this.#leave(waiting, new SbxError("vm.limit", "its client has left while it waited"));
     entering.gone?.addEventListener("abort", leave);
     if (entering.gone?.aborted) leave();
-    this.#timer ??= setInterval(() => this.#look(), LOOK_MS);
+    this.#timer ??= setInterval(() => this.#admitNext(), RETRY_MS);
     try {
       return await waiting.settled.promise;
     } finally {
@@ -86,7 +83,7 @@ export class Admission {
   }
 
   /**
-   * Checks that a VM has room now, besides the ones that were let in.
+   * Checks that a VM has room now, besides the admitted ones.
    * @throws {SbxError} `vm.limit`, `vm.too_large`
    */
   require(ramMb: number): void {
@@ -116,8 +113,8 @@ export class Admission {
     };
   }
 
-  /** Lets in as many as have room. A large one is not passed by smaller ones: it would wait for ever. */
-  #look(): void {
+  /** Admits creates as long as they have room. Smaller ones do not overtake a large one, which would starve. */
+  #admitNext(): void {
     for (let next = this.#waiting[0]; next && this.#lack(next.ramMb) === undefined; next = this.#waiting[0]) {
       this.#waiting.shift();
       next.settled.resolve(this.#take(next, true));
@@ -132,7 +129,7 @@ export class Admission {
     if (at < 0) return;
     this.#waiting.splice(at, 1);
     waiting.settled.reject(error);
-    this.#look();
+    this.#admitNext();
   }
 
   #take({ ramMb }: Entering, hasWaited = false): Place {

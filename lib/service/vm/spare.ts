@@ -1,3 +1,4 @@
+/** The spare process, which waits with its machine for the next VM. */
 import { statfs } from "node:fs/promises";
 import { fileStamp } from "../../base/hash/mod.ts";
 import type { Home } from "../../base/home/mod.ts";

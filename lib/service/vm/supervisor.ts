@@ -1,3 +1,4 @@
+/** Life of all VMs of one home: created, started, stopped, suspended, forked and deleted. */
 import type {
   CreateRequest,
   ForkRequest,

@@ -1,3 +1,4 @@
+/** Templates of one home: the one that a VM starts from, and when templates are made and removed. */
 import { join } from "node:path";
 import {
   type Assets,
@@ -26,7 +27,7 @@ import {
 import type { Accelerator, Hypervisor } from "../../machine/vm/mod.ts";
 
 const ENABLED_SETTING = "vm.templates.enabled";
-/** Code of the error that says so. */
+/** Error code: templates are switched off. */
 const OFF = "template.off";
 const MAX_GB_SETTING = "vm.templates.max_gb";
 /** Most disk space of all templates without the setting, in `GiB`. */

@@ -8,7 +8,7 @@ import { isTrial, profilePath, trialsDir } from "../../config/profile/mod.ts";
 import type { Registry } from "./registry.ts";
 import type { Supervisor } from "./supervisor.ts";
 
-/** Between looks for such searches, in `ms`. */
+/** Interval of the search for them, in `ms`. */
 const SWEEP_MS = 15_000;
 /** Longest wait for the lock of a search that may be under way, in `ms`. */
 const LOCK_MS = 100;
@@ -19,7 +19,7 @@ export interface TrialParts {
   supervisor: Pick<Supervisor, "delete">;
 }
 
-/** Sweeps now and from now on. */
+/** Removes such trials now, and again and again. */
 export function beginTrialSweep(parts: TrialParts): void {
   let sweep = Promise.resolve();
   const again = () => {

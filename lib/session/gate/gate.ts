@@ -1,3 +1,4 @@
+/** The gate of a session, which every event passes: decided on, recorded, then carried out. */
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import type { Compiled, RuleCounter } from "../../detection/mod.ts";
