@@ -22,7 +22,7 @@ const PROGRAMS = new Set([
     ["sh", "dash", "bash", "git", "mktemp", "cp", "rm", "stat", "chown"].map((name) => folder + name)
   ),
 ]);
-/** Files that must not have changed: after that, `git` may be another program, and looks are recorded. */
+/** Files, with their folders, after whose change looks are recorded: `git` may be another program then. */
 const TRUSTED = new Set([...PROGRAMS, "/etc/ld.so.preload"].flatMap(withFolders));
 
 /** An object of git. */
