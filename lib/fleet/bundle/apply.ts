@@ -67,7 +67,8 @@ export async function parseCorp(files: BundleFiles, name: string): Promise<CorpC
     const document = parseToml(files[CORP_NAME], path);
     return { file: await readCorpFile(document, "bundle.invalid"), document, path };
   } catch (cause) {
-    throw new SbxError("bundle.invalid", (cause as Error).message, { cause });
+    const { message, hint = "correct that file of the bundle" } = cause as SbxError;
+    throw new SbxError("bundle.invalid", message, { cause, hint });
   }
 }
 
