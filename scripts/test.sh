@@ -37,7 +37,8 @@ FAILURE_LINES=60
 # Jobs, each a line "check NAME COMMAND…" or "test SUITE FILE…". Names and paths hold no spaces. Checks, the API's files and light
 # suites come first, one job more than processors at a time, since the API's files mostly wait; they begin, and the short jobs of
 # the light suites fill the end. Then the other heavy ones, one for two processors: a VM keeps more than one of them busy, and two
-# files of VMs on two processors waited for each other longer than one after the other takes.
+# files of VMs on two processors waited for each other longer than one after the other takes. The first of them begins beside the
+# last light job.
 jobs=() light_jobs=() heavy_jobs=() without=
 processors=$(getconf _NPROCESSORS_ONLN)
 light_workers=$((processors + 1))
@@ -68,22 +69,33 @@ bundle() {
   find "$modules" -path "$place[0-9]*" | sort
 }
 
-# take: the number of the next job that no worker has taken yet.
+# take QUEUE: the number of its next job that no worker has taken yet.
 take() {
   local next end job=
-  until mkdir "$work/lock" 2>/dev/null; do sleep 0.02; done
-  read -r next end <"$work/left"
-  [ "$next" = "$end" ] || { job=$next; echo "$((next + 1)) $end" >"$work/left"; }
-  rmdir "$work/lock"
+  lock
+  read -r next end <"$work/$1.left"
+  [ "$next" = "$end" ] || { job=$next; echo "$((next + 1)) $end" >"$work/$1.left"; }
+  unlock
   [ -n "$job" ] && echo "$job"
 }
 
-# work_off FIRST END WORKERS: the jobs from FIRST to before END, WORKERS of them at a time.
+lock() { until mkdir "$work/lock" 2>/dev/null; do sleep 0.02; done; }
+unlock() { rmdir "$work/lock"; }
+
+# work_off: all jobs. A worker that finds no light job is one of the heavy workers if no more of the others are busy than them.
 work_off() {
-  local worker
-  echo "$1 $2" >"$work/left"
-  for ((worker = 0; worker < $3; worker++)); do
-    while job=$(take); do run_job "$job"; done &
+  local worker workers=$light_workers
+  echo "0 ${#light_jobs[@]}" >"$work/light.left"
+  echo "${#light_jobs[@]} ${#jobs[@]}" >"$work/heavy.left"
+  echo "$workers" >"$work/busy"
+  for ((worker = 0; worker < workers; worker++)); do
+    {
+      while job=$(take light); do run_job "$job"; done
+      lock; busy=$(($(cat "$work/busy") - 1)); echo "$busy" >"$work/busy"; unlock
+      if [ "$busy" -ge 1 ] && [ "$busy" -le "$heavy_workers" ]; then
+        while job=$(take heavy); do run_job "$job"; done
+      fi
+    } &
   done
   wait
 }
@@ -215,8 +227,7 @@ else
 fi
 
 jobs=("${light_jobs[@]}" "${heavy_jobs[@]}")
-work_off 0 ${#light_jobs[@]} "$light_workers"
-work_off ${#light_jobs[@]} ${#jobs[@]} "$heavy_workers"
+work_off
 
 echo
 read -r passed failed < <(cat "$work"/*.result 2>/dev/null | awk '{ good += $1; bad += $2 } END { print good + 0, bad + 0 }')
