@@ -1,6 +1,6 @@
 /** The machine of a session: its description, the deadlines of its boot and its console. */
 import { shareOf } from "../machine/live/mod.ts";
-import { type Accelerator, type Machine, type MachineSpec, panicIn } from "../machine/vm/mod.ts";
+import { type Accelerator, deathIn, type Machine, type MachineSpec } from "../machine/vm/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
 import type { Statements } from "./statement.ts";
@@ -148,13 +148,13 @@ export class ConsoleLog {
 /** Most `bytes` of a console's end that are looked at. */
 const TAIL = 64 * 1024;
 
-/** Why the guest's kernel gave up; `undefined` where its console does not say. Never throws. */
-export async function panicOf(consolePath: string): Promise<string | undefined> {
+/** What ended the guest, in words for an error; `undefined` where its console does not say. Never throws. */
+export async function deathOf(consolePath: string): Promise<string | undefined> {
   try {
     using file = await Deno.open(consolePath);
     const { size } = await file.stat();
     await file.seek(Math.max(0, size - TAIL), Deno.SeekMode.Start);
-    return panicIn(await new Response(file.readable).text());
+    return deathIn(await new Response(file.readable).text());
   } catch {
     return undefined;
   }

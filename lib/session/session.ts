@@ -33,7 +33,7 @@ import { GUEST_WORKSPACE } from "../event/mod.ts";
 import { liveStart } from "./file_event.ts";
 import { DiskReserve, SessionHealth } from "./health.ts";
 import { Idleness } from "./idleness.ts";
-import { limitMachine, panicOf, specOf } from "./machine.ts";
+import { deathOf, limitMachine, specOf } from "./machine.ts";
 import { Orders } from "./orders.ts";
 import { type Report, SessionReport } from "./report.ts";
 import type { Responder } from "./response.ts";
@@ -577,15 +577,20 @@ export async function endOf(
       new Promise<null>((resolve) => setTimeout(() => resolve(null), POWER_OFF_MS)),
     ]);
     await machine.kill();
-    if (!poweredOff && !isStopping()) return { state: "Defunct", last_error: lost.message };
+    if (!poweredOff && !isStopping()) {
+      const death = await deathOf(console);
+      return { state: "Defunct", last_error: death ? `${lost.message} (${death})` : lost.message };
+    }
   }
   const { code, signal } = await machine.exited;
   if (isStopping()) return { state: "Stopped" };
-  // A kernel panic restarts the machine, which ends as if it were powered off.
-  const panic = await panicOf(console);
-  if (panic === undefined && code === 0 && !signal) return { state: "Stopped" };
-  const how = panic === undefined ? signal ?? `exit code ${code}` : `its kernel: ${panic}`;
-  return { state: "Defunct", last_error: `the machine ended unexpectedly (${how})` };
+  // A kernel that panicked restarts the machine, and init powers it off after the agent: both exit with 0.
+  const death = await deathOf(console);
+  if (death === undefined && code === 0 && !signal) return { state: "Stopped" };
+  return {
+    state: "Defunct",
+    last_error: `the machine ended unexpectedly (${death ?? signal ?? `exit code ${code}`})`,
+  };
 }
 
 /**

@@ -4,7 +4,7 @@ import { log } from "../base/log/mod.ts";
 import type { GuestLink, GuestState } from "../machine/guest/mod.ts";
 import type { BootCall, MachineInfo } from "./ipc/mod.ts";
 import type { Hypervisor, Machine, MachineSpec } from "../machine/vm/mod.ts";
-import { bootDeadline, panicOf, rejoinDeadline, templateDeadline } from "./machine.ts";
+import { bootDeadline, deathOf, rejoinDeadline, templateDeadline } from "./machine.ts";
 import type { Enforcement } from "./enforcement.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import type { VmRecord } from "./files/record.ts";
@@ -151,8 +151,7 @@ export async function meetGuest(
   epoch: () => number,
 ): Promise<Stage[]> {
   const exited = machine.exited.then(async ({ code, signal }) => {
-    const panic = await panicOf(`${spec.logs}/console.log`);
-    const how = panic !== undefined ? `its kernel: ${panic}` : signal ?? `exit code ${code}`;
+    const how = await deathOf(`${spec.logs}/console.log`) ?? signal ?? `exit code ${code}`;
     throw new SbxError("vm.boot_failed", `the machine ended before the guest was ready (${how})`, {
       hint: `${spec.logs}/console.log and qemu.log say more`,
     });

@@ -353,7 +353,7 @@ export class GuestLink {
       for (let frame = await channel.next(); frame !== null; frame = await channel.next()) {
         this.#handle(GuestMessage.parse(frame));
       }
-      throw new SbxError("guest.failed", "the guest's agent ended");
+      throw new SbxError("guest.failed", "the connection to the guest's agent ended");
     } catch (error) {
       if (this.#isDetaching) return;
       this.#lose(protocolError(error));

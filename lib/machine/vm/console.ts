@@ -13,6 +13,16 @@ export const FLOOR_REACHED = new RegExp(`${FLOOR_READY}|reboot: Restarting syste
 const WORDS_MAX = 160;
 const PANIC = /Kernel panic - not syncing: ([^\r\n]*)/g;
 
+/** Line of init when the guest's agent has ended; then it powers off. */
+const AGENT_ENDED = "sbx-init: sbx-pty-agent ended";
+
+/** What ended a guest, in words for an error; `undefined` where its console does not say. */
+export function deathIn(console: string): string | undefined {
+  const panic = panicIn(console);
+  if (panic !== undefined) return `its kernel: ${panic}`;
+  return console.includes(AGENT_ENDED) ? "its init: the agent ended" : undefined;
+}
+
 /** Why a guest's kernel gave up; `undefined` where its console does not say. */
 export function panicIn(console: string): string | undefined {
   const words = [...console.matchAll(PANIC)].at(-1)?.[1];

@@ -6,7 +6,7 @@ export {
   probeAccelerator,
 } from "./accelerator.ts";
 export { bareArguments, PORT_ADDRESS, TEMPLATE_READY } from "./command.ts";
-export { FLOOR_REACHED, FLOOR_READY, panicIn } from "./console.ts";
+export { deathIn, FLOOR_REACHED, FLOOR_READY } from "./console.ts";
 export {
   type Accelerator,
   type Features,

@@ -1,5 +1,5 @@
 import { assertEquals } from "@std/assert";
-import { panicOf } from "../../../lib/session/machine.ts";
+import { deathOf } from "../../../lib/session/machine.ts";
 
 Deno.test("a kernel's last words are found at the end of a long console, and are one harmless line", async () => {
   const path = await Deno.makeTempFile();
@@ -8,13 +8,16 @@ Deno.test("a kernel's last words are found at the end of a long console, and are
     const noise = "[    4.120348]  </TASK>\r\n";
     const write = (text: string) => Deno.writeTextFile(path, text);
     await write(`${noise.repeat(20_000)}[ 4.1] Kernel panic - not syncing: ${words}\r\n${noise.repeat(40)}`);
-    assertEquals(await panicOf(path), words);
+    assertEquals(await deathOf(path), `its kernel: ${words}`);
     await write(`Kernel panic - not syncing: \x1b[2J\u202e${"x".repeat(500)}\n`);
-    const hostile = await panicOf(path);
-    assertEquals([hostile?.length, hostile?.startsWith("?[2J?xxx")], [160, true]);
+    const hostile = await deathOf(path);
+    assertEquals([hostile?.length, hostile?.startsWith("its kernel: ?[2J?xxx")], [
+      160 + "its kernel: ".length,
+      true,
+    ]);
     await write(noise);
-    assertEquals(await panicOf(path), undefined);
-    assertEquals(await panicOf(`${path}.gone`), undefined);
+    assertEquals(await deathOf(path), undefined);
+    assertEquals(await deathOf(`${path}.gone`), undefined);
   } finally {
     await Deno.remove(path);
   }
