@@ -97,8 +97,10 @@ async function replyTo(session: Session, call: SingleCall): Promise<Reply> {
     case "Lift":
       enforcement.responder.lift(call.by);
       return { t: "Info", info: session.info };
-    case "Asks":
-      return { t: "Asks", asks: enforcement.gate.asks.pending() };
+    case "Asks": {
+      const { asks } = enforcement.gate;
+      return { t: "Asks", asks: asks.pending(), decided: asks.decidedByRules() };
+    }
     case "AsksInForce":
       return { t: "AsksInForce", asks: enforcement.gate.asks.inForce() };
     case "Resolve": {

@@ -109,16 +109,26 @@ export class AccessRequests {
    * Puts a question to the person.
    * @param decision of the rule that asks about such requests; absent: they are blocked
    */
-  #begin(key: string, draft: Draft, { why }: AccessRequest, decision: Decision | undefined): OpenQuestion {
+  #begin(key: string, draft: Draft, request: AccessRequest, decision: Decision | undefined): OpenQuestion {
     const { gate, scrub } = this.#options;
+    const { why } = request;
     this.#requireRoom();
     const event = gate.observe(draft);
     const { event_id } = event.common;
     const question = decision ? { ...decision, event_id } : questionOf(event_id);
     let ask: Ask | undefined;
-    const asked = gate.asks.ask(event, question, ASK_OPEN, event, (shown) => ask = shown, scrub(why));
+    const again = () => {
+      const { allowed, decision } = gate.preview(draft);
+      // A person may allow more than the rules do, and is still asked where they block.
+      return allowed ? { ...decision, event_id } : undefined;
+    };
+    const shows = (shown: Ask) => ask = shown;
+    const asked = gate.asks.ask(event, question, ASK_OPEN, event, shows, { why: scrub(why), again });
     const answer = asked.then((answer): AccessAnswer => {
       if (answer.decision !== "allow") throw blocked(guestLine(answer));
+      if (answer.answered?.by_rule !== undefined) {
+        return { status: "allowed", text: allowedAlready(request), ask_id: answer.answered.ask_id };
+      }
       const { of, path } = answer.answered ?? {};
       const ms = timeOf(answer);
       this.#grant(event_id, event.http!.request.host, coveredMatch(event, of, path), ms);

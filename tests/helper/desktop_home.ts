@@ -271,10 +271,11 @@ export class DesktopHome implements AsyncDisposable {
     }
     // The service asks before it reads: an event that a message named can then be read.
     if (call.t === "Flush") await this.ledger.flush();
+    const { asks } = this.gate;
     const reply: Reply = call.t === "Asks"
-      ? { t: "Asks", asks: this.gate.asks.pending() }
+      ? { t: "Asks", asks: asks.pending(), decided: asks.decidedByRules() }
       : call.t === "AsksInForce"
-      ? { t: "AsksInForce", asks: this.gate.asks.inForce() }
+      ? { t: "AsksInForce", asks: asks.inForce() }
       : call.t === "Info"
       ? { t: "Info", info: this.#info }
       : call.t === "Counters"

@@ -102,7 +102,7 @@ export class LiveVm implements AsyncDisposable {
     }
     if (call.t === "Flush") await this.#ledger.flush();
     const replies: Partial<Record<Call["t"], Reply>> = {
-      Asks: { t: "Asks", asks: [] },
+      Asks: { t: "Asks", asks: [], decided: [] },
       AsksInForce: { t: "AsksInForce", asks: [] },
       Info: { t: "Info", info: this.#info },
       Counters: { t: "Counters", counters: this.#gate.counters() },

@@ -144,7 +144,7 @@ export class RepositoryVm implements AsyncDisposable {
       : call.t === "Info"
       ? { t: "Info", info: INFO }
       : call.t === "Asks"
-      ? { t: "Asks", asks: this.#asks }
+      ? { t: "Asks", asks: this.#asks, decided: [] }
       : { t: "Ok" };
     await caller.reply(reply);
   }

@@ -43,6 +43,7 @@ export const inbox = {
     status: { pending: "waits", allowed: "allowed", denied: "denied", expired: "expired without an answer" },
     scope: ({ scope, minutes, of }: { scope: string; minutes?: number; of?: string }) =>
       `for ${scope === "session" ? "the session" : `${minutes} min`}${of ? `, the ${of}` : ""}`,
+    byRule: (rule: string) => `rule ${rule}`,
     older: (most: number) => `The newest ${most} of the last 7 days; sbx asks --history lists all.`,
     always: "Always allowed",
     rule: "Rule",

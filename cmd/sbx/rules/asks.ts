@@ -151,7 +151,7 @@ async function listHistory(client: Client, args: Arguments): Promise<number> {
       localTime(Date.parse(ask.resolved_at)),
       ask.status,
       lastingOf(ask),
-      ask.answered_by?.user ?? "",
+      ask.answered_by?.user ?? (ask.by_rule === undefined ? "" : `rule ${ask.by_rule}`),
       ask.event_type,
       ask.subject,
       ask.rule_id,

@@ -79,7 +79,7 @@ export const ReportAsk = z.object({
   subject: z.string(),
   rule_id: z.string(),
   status: z.string(),
-  answered_by: z.string().optional(),
+  answered_by: z.string().optional().describe("user, or the changed rule that decided in place of one"),
 });
 
 export const ReportFinding = z.object({

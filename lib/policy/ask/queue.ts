@@ -13,10 +13,9 @@ import {
   SUBJECT_MAX,
 } from "./limit.ts";
 import type { AnsweredBy, Ask, AskAnswer, AskInForce, KeptAsk } from "./schema.ts";
-import { type AskScope, asksForHost, joins, noReach, notBelow, scopeOf } from "./scope.ts";
+import { type AskScope, asksForHost, joins, keysOf, reachedBy, type ReachKeys, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
-import { blake3 } from "../../base/hash/mod.ts";
-import { canonicalJson } from "../../base/json/mod.ts";
+import { contentOf, identityOf, isWhole } from "./identity.ts";
 
 /** Callbacks of a queue, and what tests replace. */
 export interface AskOptions {
@@ -27,17 +26,9 @@ export interface AskOptions {
 }
 
 /** An ask that no one has answered yet. */
-interface Pending {
+interface Pending extends ReachKeys {
   ask: Ask;
   layer: Layer | "none";
-  /** absent: an answer covers this event only */
-  key?: string;
-  /** key of the event's whole host; absent: an answer cannot be for it */
-  host?: string;
-  /** key of the request's method at its scheme, host and port */
-  method?: string;
-  /** keys of the request's path and its folders */
-  paths?: { path: string; key: string }[];
   /** of the event: {@linkcode contentOf} */
   content: string;
   timer: ReturnType<typeof setTimeout>;
@@ -46,6 +37,8 @@ interface Pending {
    * the next one like it waits here
    */
   waiter?: Waiter;
+  /** the decision of the rules of now on its event */
+  again?: DecideAgain;
   /** of events that wait for the same answer */
   joined?: Waiter[];
   /**
@@ -62,7 +55,20 @@ interface Waiter {
   content: string;
   /** a request, which the guest can send again, and which the next one like it can be compared with */
   canRepeat: boolean;
-  settle(answered: Answered): void;
+  again?: DecideAgain;
+  /** @param by decision of changed rules, in place of a person's answer */
+  settle(answered: Answered, by?: Decision): void;
+}
+
+/** Decides on an event again. @returns undefined: it is left to the person */
+type DecideAgain = () => Decision | undefined;
+
+/** Further parts of a question. */
+interface AskDetails {
+  /** words of a program that asks for access: an answer once covers its scope for a while */
+  why?: string;
+  /** decides on the event by the rules of then; absent: only a person does */
+  again?: DecideAgain;
 }
 
 /** An answer that covers further events. */
@@ -84,6 +90,8 @@ export class AskQueue {
   readonly #standing = new Map<string, Standing>();
   /** answers to one event that is to be sent again, by its scope and content */
   readonly #single = new Map<string, Standing>();
+  /** the last asks that changed rules decided */
+  readonly #byRules = new Map<string, Ask>();
   readonly #options: AskOptions;
   #closed = false;
   /** the VM's connections are being reset: asks outlive their requests */
@@ -96,6 +104,14 @@ export class AskQueue {
   /** Pending asks, oldest first. */
   pending(): Ask[] {
     return [...this.#pending.values()].map(({ ask }) => ask);
+  }
+
+  /**
+   * The last asks that changed rules decided, oldest first: the client that saved the rule may answer one of
+   * them next.
+   */
+  decidedByRules(): Ask[] {
+    return [...this.#byRules.values()];
   }
 
   /** Answers that cover further events now, oldest first. */
@@ -147,7 +163,6 @@ export class AskQueue {
    * @param timeout `s` until the deadline
    * @param shown the event as people are shown it, with refs in place of secrets
    * @param waits called with the ask if a person has to answer it
-   * @param why words of a program that asks for access: an answer once covers its scope for a while
    * @returns the decision that follows: `allow` or `block`, with how it was answered
    */
   async ask(
@@ -156,7 +171,7 @@ export class AskQueue {
     timeout = ASK_TIMEOUT,
     shown = event,
     waits?: (ask: Ask) => void,
-    why?: string,
+    { why, again }: AskDetails = {},
   ): Promise<Decision> {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
@@ -167,20 +182,24 @@ export class AskQueue {
     const canRepeat = enforceability !== "observe_only" && isWhole(shown);
     const alike = [...this.#pending.values()].filter(({ key }) => scope && key === scope.key);
     const left = alike.find((each) => each.content === content && !each.waiter);
+    const wait = (begin: (waiter: Waiter) => void) =>
+      new Promise<Decision>((resolve) => {
+        const settle = (answered: Answered, by = decision) => resolve(applyAnswer(by, answered));
+        begin({ eventId: event_id, content, canRepeat, again, settle });
+      });
     if (scope && left) {
-      const answered = await new Promise<Answered>((settle) => {
-        left.waiter = { eventId: event_id, content, canRepeat, settle };
+      return await wait((waiter) => {
+        left.waiter = waiter;
+        left.again = again;
         waits?.(left.ask);
       });
-      return applyAnswer(decision, answered);
     }
     const same = joins(event) ? alike[0] : undefined;
     if (same) {
-      const answered = await new Promise<Answered>((settle) => {
-        (same.joined ??= []).push({ eventId: event_id, content, canRepeat, settle });
+      return await wait((waiter) => {
+        (same.joined ??= []).push(waiter);
         waits?.(same.ask);
       });
-      return applyAnswer(decision, answered);
     }
     this.#dropLeft(alike);
     if (this.#closed || this.#pending.size >= ASKS_MAX) {
@@ -206,8 +225,7 @@ export class AskQueue {
     };
     const expires_at = new Date(now + timeout * 1000).toISOString();
     const ask: Ask = { ...identityOf(asked, content), ...asked, expires_at, status: "pending" };
-    const answered = await new Promise<Answered>((settle) => {
-      const waiter = { eventId: event_id, content, canRepeat, settle };
+    return await wait((waiter) => {
       const { host, method, path } = scope?.wide ?? {};
       const keys = {
         key: scope?.key,
@@ -215,10 +233,37 @@ export class AskQueue {
         ...method && { method: method.key },
         ...path && { paths: scope!.paths },
       };
-      this.#add({ ask, layer: rule.layer, ...keys, content, waiter }, timeout * 1000);
+      this.#add({ ask, layer: rule.layer, ...keys, content, waiter, again }, timeout * 1000);
       waits?.(ask);
     });
-    return applyAnswer(decision, answered);
+  }
+
+  /**
+   * Decides every pending ask again, once the rules have changed. Each event that waits gets their decision
+   * on it; one that they still ask about goes on waiting for a person.
+   */
+  decideAgain(): void {
+    for (const pending of [...this.#pending.values()]) {
+      for (const each of pending.joined ?? []) {
+        const by = decidedAgain(each.again);
+        if (!by) continue;
+        pending.joined = pending.joined!.filter((other) => other !== each);
+        each.settle(this.#answeredBy(by, pending), by);
+      }
+      const by = decidedAgain(pending.again);
+      if (!by) continue;
+      if (pending.joined?.length) {
+        // The ask stays for the events that joined it.
+        pending.waiter?.settle(this.#answeredBy(by, pending), by);
+        pending.waiter = pending.joined.shift();
+        pending.again = pending.waiter!.again;
+      } else this.#end(pending.ask.ask_id, statusOf(by), undefined, undefined, by);
+    }
+  }
+
+  /** Outcome of an event that changed rules decided. */
+  #answeredBy(by: Decision, pending: Pending): Answered {
+    return { ...this.#unanswered(pending), status: statusOf(by), by_rule: by.rule.id };
   }
 
   /**
@@ -231,16 +276,17 @@ export class AskQueue {
    */
   resolve(askId: string, answer: AskAnswer, answeredBy?: AnsweredBy, shown?: string): Ask {
     const pending = this.#pending.get(askId);
+    const ruled = this.#byRules.get(askId);
+    if (ruled) {
+      requireShown(ruled, shown);
+      return requireSame(ruled, answer);
+    }
     if (!pending) {
       throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered or expired`, {
         hint: "sbx asks lists the pending ones",
       });
     }
-    if (shown !== undefined && shown !== pending.ask.digest) {
-      throw new SbxError("ask.changed", `the answer to ${askId} was given to an ask of another digest`, {
-        hint: "sbx asks lists it as it is: read it, and answer again",
-      });
-    }
+    requireShown(pending.ask, shown);
     const until = this.#until(answer);
     if (pending.layer === "corp" && answer.decision === "allow" && answer.scope !== "once") {
       throw new SbxError("policy.blocked", `a corp rule asks each time: ${askId} can only be allowed once`, {
@@ -340,8 +386,10 @@ export class AskQueue {
     if (joined.length > 0) {
       // Another event goes on waiting for the answer.
       const gone = isOf(pending.waiter) ? pending.waiter : joined.find(isOf);
-      if (gone === pending.waiter) pending.waiter = joined.shift();
-      else pending.joined = joined.filter((each) => each !== gone);
+      if (gone === pending.waiter) {
+        pending.waiter = joined.shift();
+        pending.again = pending.waiter!.again;
+      } else pending.joined = joined.filter((each) => each !== gone);
       gone?.settle(this.#unanswered(pending));
       return;
     }
@@ -438,11 +486,18 @@ export class AskQueue {
     return { ask_id, at: new Date(now).toISOString(), status: "expired", waited_ms };
   }
 
-  #end(askId: string, status: Answered["status"], answer?: AskAnswer, by?: AnsweredBy): Answered {
+  #end(
+    askId: string,
+    status: Answered["status"],
+    answer?: AskAnswer,
+    by?: AnsweredBy,
+    rules?: Decision,
+  ): Answered {
     const { ask, timer, waiter, joined = [] } = this.#pending.get(askId)!;
     clearTimeout(timer);
     this.#pending.delete(askId);
     ask.status = status;
+    if (rules) this.#keepRuled(ask, rules.rule.id);
     const now = this.#now();
     const at = new Date(now).toISOString();
     const answered: Answered = {
@@ -453,6 +508,7 @@ export class AskQueue {
       ...(answer && { scope: answer.scope }),
       ...(answer?.of && { of: answer.of }),
       ...(answer?.path !== undefined && { path: answer.path }),
+      ...(rules && { by_rule: rules.rule.id }),
       status,
       waited_ms: now - Date.parse(ask.created_at),
     };
@@ -462,8 +518,15 @@ export class AskQueue {
       ...(by && { answered_by: by }),
       resolved_at: at,
     });
-    for (const each of [waiter, ...joined]) each?.settle(answered);
+    for (const each of [waiter, ...joined]) each?.settle(answered, rules);
     return answered;
+  }
+
+  #keepRuled(ask: Ask, ruleId: string): void {
+    ask.by_rule = ruleId;
+    this.#byRules.set(ask.ask_id, ask);
+    const [oldest] = this.#byRules.keys();
+    if (this.#byRules.size > ASKS_MAX) this.#byRules.delete(oldest);
   }
 
   #until({ scope, minutes }: AskAnswer): number {
@@ -481,41 +544,32 @@ export class AskQueue {
   }
 }
 
-/** Keys of every answer that an event of these scopes is covered by, the narrowest first. */
-function keysOf(
-  { key, host, method, paths = [] }: Partial<Pick<Pending, "key" | "host" | "method" | "paths">>,
-) {
-  return [key, ...paths.map((each) => each.key), method, host].filter((each) => each !== undefined);
+/** The decision of changed rules on an event. @returns undefined: a person has to decide */
+function decidedAgain(again: DecideAgain | undefined): Decision | undefined {
+  const by = again?.();
+  return by?.decision === "ask" ? undefined : by;
 }
 
-/**
- * Key of the events that an answer covers; of an answer once, the ask's own.
- *
- * @throws {SbxError} `ask.invalid`: the event has no such scope
- */
-function reachedBy({ ask, key, host, method, paths }: Pending, { of, path, scope }: AskAnswer) {
-  if (path !== undefined && of !== "path") {
-    throw new SbxError("ask.invalid", `${ask.ask_id}: an answer with a path is for a path`, {
-      hint: "sbx allow ASK --path PATH",
-    });
-  }
-  if (of === undefined) return key;
-  if (scope === "once") {
-    const hint = `sbx allow ASK --${of}${of === "path" ? " PATH" : ""}`;
-    throw new SbxError(
-      "ask.invalid",
-      `${ask.ask_id}: an answer for the ${of} is for a time, or the session`,
-      {
-        hint,
-      },
-    );
-  }
-  const reached = of === "host" ? host : of === "method" ? method : paths?.[0]?.key;
-  if (reached === undefined) throw noReach(of, ask.ask_id);
-  if (path === undefined) return reached;
-  const folder = paths!.find((each) => each.path === path);
-  if (!folder) throw notBelow(path);
-  return folder.key;
+function statusOf({ decision }: Decision): "allowed" | "denied" {
+  return decision === "allow" ? "allowed" : "denied";
+}
+
+/** @throws {SbxError} `ask.changed`: the answer was given to another ask */
+function requireShown({ ask_id, digest }: Ask, shown: string | undefined): void {
+  if (shown === undefined || shown === digest) return;
+  throw new SbxError("ask.changed", `the answer to ${ask_id} was given to an ask of another digest`, {
+    hint: "sbx asks lists it as it is: read it, and answer again",
+  });
+}
+
+/** An ask that changed rules decided as the answer does. @throws {SbxError} `ask.not_found` */
+function requireSame(ask: Ask, { decision }: AskAnswer): Ask {
+  if ((decision === "allow") === (ask.status === "allowed")) return ask;
+  throw new SbxError(
+    "ask.not_found",
+    `${ask.ask_id} is no longer pending: the rule "${ask.by_rule}" changed meanwhile, and it was ${ask.status}`,
+    { hint: "sbx policy changes PROFILE lists the change, sbx policy undo CHANGE takes it back" },
+  );
 }
 
 /** An equal next request can be recognized as the same, and its asker does nothing else with the answer. */
@@ -537,41 +591,4 @@ function askLine(event: Event): string {
   const line = subjectLine(event);
   const args = event.mcp?.request.arguments ?? {};
   return Object.keys(args).length ? `${line} ${JSON.stringify(args)}` : line;
-}
-
-// Digest of an ask: an answer names it, and so goes to the ask that its person read
-// (docs/design/contracts/05-policy.md §5, "Asks").
-
-/**
- * Characters of the digest in an ask's id: ids of events count up, so a typing error would name another ask.
- */
-const DIGEST_IN_ID = 8;
-
-/** Parts of an ask that a person reads; the others change while it waits. */
-type AskContent = Omit<Ask, "ask_id" | "digest" | "expires_at" | "status">;
-
-/**
- * BLAKE3 of the event shown to a person in an ask: equal for a request that is sent again unchanged.
- *
- * @param shown the event with refs in place of secrets
- */
-function contentOf({ common, schema_version: _, ...families }: Event): string {
-  return blake3(canonicalJson({ event_type: common.event_type, ...families }));
-}
-
-/**
- * True where equal content means an equal event: the event holds its body whole, and as text. Of a push,
- * the objects' names are as good.
- */
-function isWhole({ http, model }: Event): boolean {
-  const bodies = [http?.request.git?.updates ? undefined : http?.request.body, model?.request.body];
-  return bodies.every((body) =>
-    !body || body.state === "missing" || body.state === "text" && !body.truncated
-  );
-}
-
-/** The id and the digest of an ask about an event of this content. */
-function identityOf(ask: AskContent, content: string): Pick<Ask, "ask_id" | "digest"> {
-  const digest = blake3(canonicalJson({ ...ask, content }));
-  return { ask_id: `ask-${ask.event_id}-${digest.slice(0, DIGEST_IN_ID)}`, digest };
 }

@@ -37,6 +37,9 @@ export const Ask = z.strictObject({
   created_at: z.iso.datetime(),
   expires_at: z.iso.datetime(),
   status: z.enum(["pending", "allowed", "denied", "expired"]),
+  by_rule: z.string().optional().describe(
+    "rule that decided the event when the rules changed, in place of a person",
+  ),
 });
 export type Ask = z.infer<typeof Ask>;
 

@@ -6,7 +6,7 @@ import { blake3 } from "../../base/hash/mod.ts";
 import { type Event, familyOf, valueAt } from "../../event/mod.ts";
 import { type DecidingRule, signLine, updatesLine } from "../decision/mod.ts";
 import { COVERS_MAX, PATHS_MAX } from "./limit.ts";
-import type { AskReach } from "./schema.ts";
+import type { Ask, AskAnswer, AskReach } from "./schema.ts";
 import { quote } from "../engine/field.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Rule } from "../engine/rule.ts";
@@ -257,7 +257,7 @@ function requestMatch(event: Event, of: "path" | "method", path?: string): strin
 }
 
 /** The error for an answer whose path is not one of the event's. */
-export function notBelow(path: string): SbxError {
+function notBelow(path: string): SbxError {
   return new SbxError("ask.invalid", `the event is not below the path "${path}"`, {
     hint: "name its own path, or one of its folders: sbx asks lists the path",
   });
@@ -322,7 +322,7 @@ export function coveredBy(
 }
 
 /** The error for an answer that is for a host, path or method where the event has none. */
-export function noReach(of: AskReach, what = "the event"): SbxError {
+function noReach(of: AskReach, what = "the event"): SbxError {
   const message = of === "host" ? `${what} is of no host` : `${what} is not a request with a ${of}`;
   return new SbxError("ask.invalid", message, { hint: `leave out --${of}` });
 }
@@ -368,4 +368,54 @@ export function savedRule(event: Event, asking: Rule, of?: AskReach, path?: stri
       ...(asking.protocol !== undefined && { protocol: asking.protocol }),
     },
   };
+}
+
+/** Keys of the answers that may cover an event. */
+export interface ReachKeys {
+  /** absent: an answer covers this event only */
+  key?: string;
+  /** key of the event's whole host; absent: an answer cannot be for it */
+  host?: string;
+  /** key of the request's method at its scheme, host and port */
+  method?: string;
+  /** keys of the request's path and its folders */
+  paths?: { path: string; key: string }[];
+}
+
+/** Keys of every answer that an event of these scopes is covered by, the narrowest first. */
+export function keysOf({ key, host, method, paths = [] }: ReachKeys): string[] {
+  return [key, ...paths.map((each) => each.key), method, host].filter((each) => each !== undefined);
+}
+
+/**
+ * Key of the events that an answer covers; of an answer once, the ask's own.
+ *
+ * @throws {SbxError} `ask.invalid`: the event has no such scope
+ */
+export function reachedBy(
+  { ask, key, host, method, paths }: ReachKeys & { ask: Pick<Ask, "ask_id"> },
+  { of, path, scope }: AskAnswer,
+): string | undefined {
+  if (path !== undefined && of !== "path") {
+    throw new SbxError("ask.invalid", `${ask.ask_id}: an answer with a path is for a path`, {
+      hint: "sbx allow ASK --path PATH",
+    });
+  }
+  if (of === undefined) return key;
+  if (scope === "once") {
+    const hint = `sbx allow ASK --${of}${of === "path" ? " PATH" : ""}`;
+    throw new SbxError(
+      "ask.invalid",
+      `${ask.ask_id}: an answer for the ${of} is for a time, or the session`,
+      {
+        hint,
+      },
+    );
+  }
+  const reached = of === "host" ? host : of === "method" ? method : paths?.[0]?.key;
+  if (reached === undefined) throw noReach(of, ask.ask_id);
+  if (path === undefined) return reached;
+  const folder = paths!.find((each) => each.path === path);
+  if (!folder) throw notBelow(path);
+  return folder.key;
 }

@@ -62,7 +62,9 @@ export interface AskRecord extends Ask {
 }
 
 /** The decision that follows from an answer to a decision that was `ask`. */
-export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answered): Decision {
+export function applyAnswer(decision: Decision, answered: Answered): Decision {
+  if (answered.by_rule !== undefined && decision.decision !== "ask") return { ...decision, answered };
+  const { remedy: _, ...asked } = decision;
   return answered.status === "allowed"
     ? { ...asked, decision: "allow", answered }
     : { ...asked, decision: "block", answered, remedy: remedyAfter(answered) };
@@ -73,11 +75,12 @@ export function applyAnswer({ remedy: _, ...asked }: Decision, answered: Answere
  * way, from the record of its ask.
  */
 export function afterAsk(decision: Decision, record: AskRecord): Decision {
-  const { ask_id, answer, created_at, resolved_at: at, answered_by: by } = record;
+  const { ask_id, answer, created_at, resolved_at: at, answered_by: by, by_rule } = record;
   return applyAnswer(decision, {
     ask_id,
     at,
     ...(by !== undefined && { by }),
+    ...(by_rule !== undefined && { by_rule }),
     ...(answer && { scope: answer.scope }),
     ...(answer?.minutes !== undefined && { minutes: answer.minutes }),
     ...(answer?.of && { of: answer.of }),
@@ -88,7 +91,10 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
 }
 
 /** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
-export function answerLine({ status, at, waited_ms, by, open, ...scope }: Answered): string {
+export function answerLine({ status, at, waited_ms, by, by_rule, open, ...scope }: Answered): string {
+  if (by_rule !== undefined) {
+    return `${status} by the rule "${by_rule}", which changed while it waited, at ${at}`;
+  }
   if (open) {
     return `${unanswered(waited_ms)}, so its program was answered at ${at}; ${staysOpen(scope.ask_id)}`;
   }
@@ -98,7 +104,10 @@ export function answerLine({ status, at, waited_ms, by, open, ...scope }: Answer
   return `${status} by ${nameOf(by)} at ${at}, ${reachOf(scope)}`;
 }
 
-function remedyAfter({ status, at, waited_ms, by, open, ...scope }: Answered): string {
+function remedyAfter({ by_rule, status, at, waited_ms, by, open, ...scope }: Answered): string {
+  if (by_rule !== undefined) {
+    return `the rule "${by_rule}" blocks it since ${at}; sbx policy changes PROFILE lists it`;
+  }
   if (open) return `${unanswered(waited_ms)}: ${staysOpen(scope.ask_id)}`;
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";
   if (status === "expired") return `${unanswered(waited_ms)}: ${again}`;
@@ -162,8 +171,12 @@ export interface GuestRefusal {
  */
 export function askCommandOf({ answered, rule }: Decision): string | undefined {
   const mayAsk = (rule.layer === "profile" || rule.layer === "none") && !isGuard(rule.id) &&
-    answered?.status !== "denied";
+    !isDeniedByPerson(answered);
   return mayAsk ? ASK_COMMAND : undefined;
+}
+
+function isDeniedByPerson(answered: Answered | undefined): boolean {
+  return answered?.status === "denied" && answered.by_rule === undefined;
 }
 
 /** The part of a denial that its guest receives. */
@@ -200,7 +213,7 @@ export function guestAnswer(decision: Decision): string {
 /** Advice of a guard is written for the guest: it names what makes the bytes readable, never a rule. */
 function hintFor({ answered, remedy, rule }: Decision): string {
   if (isGuard(rule.id)) return remedy ?? ASK_USER;
-  if (answered?.status === "denied") return "your user denied it";
+  if (isDeniedByPerson(answered)) return "your user denied it";
   if (answered?.open) {
     return `your user has not answered ${answered.ask_id} yet: try again, or say why: ${ASK_COMMAND}`;
   }

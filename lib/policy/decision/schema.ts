@@ -46,6 +46,7 @@ export const Answered = z.strictObject({
     "the guest was answered before the person: the ask waits for the next event like it",
   ),
   by: AnsweredBy.optional().describe("who answered"),
+  by_rule: z.string().optional().describe("rule that decided when the rules changed, in place of a person"),
 });
 
 /** Decision record. */

@@ -18,12 +18,21 @@ export class AskInbox {
 
   /** Pending asks, oldest first; a VM that does not reply has none. */
   async list(): Promise<Ask[]> {
+    return (await this.#lists()).asks;
+  }
+
+  /** Asks of all running VMs, oldest first; `decided`: the last ones that changed rules decided. */
+  async #lists(): Promise<{ asks: Ask[]; decided: Ask[] }> {
     const lists = await Promise.all(
       this.#registry.alive().map((vm) =>
-        vm.process.call({ t: "Asks" }).then(({ asks }) => asks, (): Ask[] => [])
+        vm.process.call({ t: "Asks" }).catch(() => ({ asks: [] as Ask[], decided: [] as Ask[] }))
       ),
     );
-    return lists.flat().sort((a, b) => a.created_at.localeCompare(b.created_at));
+    const asks = lists.flatMap((each) => each.asks);
+    return {
+      asks: asks.sort((a, b) => a.created_at.localeCompare(b.created_at)),
+      decided: lists.flatMap((each) => each.decided),
+    };
   }
 
   /** Lasting answers of all running VMs, oldest first; `unreadable`: sessions of VMs that do not reply. */
@@ -61,20 +70,30 @@ export class AskInbox {
 
   /** A pending ask. @throws {SbxError} `ask.not_found` */
   async get(askId: string): Promise<Ask> {
-    const asks = await this.list();
-    const pending = asks.find(({ ask_id }) => ask_id === askId);
-    if (pending) return pending;
-    throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
-      hint: didYouMean(askId, asks.map(({ ask_id }) => ask_id)) ?? "sbx asks lists the pending ones",
-    });
+    return findAsk(askId, await this.list());
   }
 
-  /** Answers an ask. @throws {SbxError} `ask.not_found`, `ask.changed`, `ask.invalid`, `policy.blocked` */
+  /**
+   * Answers an ask. One that changed rules decided the same way takes the answer too: a client may have saved
+   * the rule just before.
+   *
+   * @throws {SbxError} `ask.not_found`, `ask.changed`, `ask.invalid`, `policy.blocked`
+   */
   async resolve(askId: string, answer: AskResolve, by: AnsweredBy): Promise<Ask> {
-    const pending = await this.get(askId);
-    const vm = this.#registry.get(pending.session_id);
+    const { asks, decided } = await this.#lists();
+    const found = decided.find(({ ask_id }) => ask_id === askId) ?? findAsk(askId, asks);
+    const vm = this.#registry.get(found.session_id);
     return (await vm.process.call({ t: "Resolve", ask_id: askId, ...answer, by })).ask;
   }
+}
+
+/** The ask of this id. @throws {SbxError} `ask.not_found` */
+function findAsk(askId: string, asks: readonly Ask[]): Ask {
+  const pending = asks.find(({ ask_id }) => ask_id === askId);
+  if (pending) return pending;
+  throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
+    hint: didYouMean(askId, asks.map(({ ask_id }) => ask_id)) ?? "sbx asks lists the pending ones",
+  });
 }
 
 /** Most characters of an ask's subject that are shown. */

@@ -1,5 +1,6 @@
 /** The gate of a session, which every event passes: decided on, recorded, then carried out. */
 import { SbxError } from "../../base/error/mod.ts";
+import { canonicalJson } from "../../base/json/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import type { Compiled, RuleCounter } from "../../detection/mod.ts";
 import {
@@ -198,6 +199,7 @@ export class SessionGate implements Gate {
     this.#rules = new RulesInForce(policy, detections);
     this.#history.use(policy.counters, Date.now());
     if (terms.known) this.#history.known = terms.known;
+    this.asks.decideAgain();
   }
 
   /** Limits the session's use; use so far already counts. @param options of the first time, but the terms */
@@ -261,11 +263,13 @@ export class SessionGate implements Gate {
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
     const shown = this.#redactor.event(event);
     const timeout = decider?.ask_timeout;
-    let answer = await askPerson(this.asks, event, decision, { timeout, shown, ...asking });
+    const again = () => this.#again(complete, event, limit);
+    let answer = await askPerson(this.asks, event, decision, { timeout, shown, again, ...asking });
     // The rules may have changed meanwhile, and no answer undoes a block.
-    const later = rules === this.#rules
-      ? undefined
-      : this.#rules.policy.evaluate(complete, this.#past).decision;
+    const later =
+      rules === this.#rules || answer.decision === "block" && answer.answered?.by_rule !== undefined
+        ? undefined
+        : this.#rules.policy.evaluate(complete, this.#past).decision;
     if (later?.decision === "block") {
       answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
     }
@@ -280,6 +284,23 @@ export class SessionGate implements Gate {
     }
     this.#end(event, { decision: answer });
     return new EventPassage(this.#passages, { event, decision: answer, findings });
+  }
+
+  /**
+   * The decision of the rules of now on an event that waits.
+   *
+   * @param event as it was decided on, with rewrites; rules that rewrite it otherwise leave it to the person
+   */
+  #again(complete: Event, event: Event, limit: Limit | undefined): Decision | undefined {
+    try {
+      const past = this.#rules.policy.evaluate(complete, this.#past);
+      const { decision, event: rewritten } = this.#held(limited(past, limit), complete);
+      if (decision.decision === "allow" && !isSameEvent(event, rewritten)) return undefined;
+      return this.#redactor.decision(decision, rewritten, this.#redactor.event(rewritten));
+    } catch (error) {
+      log.error(`an event that waits is left to the person: ${(error as Error).message}`);
+      return undefined;
+    }
   }
 
   reads(part: string): boolean {
@@ -564,6 +585,8 @@ interface AskPersonOptions extends Asking {
   timeout?: number;
   /** the event with refs in place of secrets */
   shown: Event;
+  /** decides on the event by the rules of then */
+  again(): Decision | undefined;
 }
 
 /** Asks a person about an event, until its client goes away. */
@@ -571,10 +594,10 @@ async function askPerson(
   asks: AskQueue,
   event: Event,
   decision: Decision,
-  { timeout, shown, signal, waits, heldMs }: AskPersonOptions,
+  { timeout, shown, again, signal, waits, heldMs }: AskPersonOptions,
 ): Promise<Decision> {
   const { event_id } = event.common;
-  const answer = asks.ask(event, decision, timeout, shown, waits);
+  const answer = asks.ask(event, decision, timeout, shown, waits, { again });
   const withdraw = () => asks.withdraw(event_id);
   if (signal?.aborted) withdraw();
   signal?.addEventListener("abort", withdraw);
@@ -586,6 +609,12 @@ async function askPerson(
     clearTimeout(held);
     signal?.removeEventListener("abort", withdraw);
   }
+}
+
+/** Tests whether two forms of an event have the same effect. */
+function isSameEvent(one: Event, other: Event): boolean {
+  const effectOf = ({ common: _, ...families }: Event) => canonicalJson(families);
+  return one === other || effectOf(one) === effectOf(other);
 }
 
 /** Adds to a draft who, when and where; its place in the ledger follows when it is appended. */

@@ -273,7 +273,8 @@ export const Reply = z.discriminatedUnion("t", [
   }),
   /** a turn of an agent begins, and waits for `TurnKept` for a while */
   z.strictObject({ t: z.literal("Turn"), turn: z.uuid(), at_unix_ms: z.int() }),
-  z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask) }),
+  /** `decided`: the last ones that changed rules decided */
+  z.strictObject({ t: z.literal("Asks"), asks: z.array(Ask), decided: z.array(Ask) }),
   z.strictObject({ t: z.literal("AsksInForce"), asks: z.array(AskInForce) }),
   z.strictObject({ t: z.literal("Ask"), ask: Ask }),
   z.strictObject({ t: z.literal("Withdrawn"), ask: AskInForce }),

@@ -37,7 +37,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
   const registry = new Registry(homeOf({ get: () => dir }));
   const answers: Call[] = [];
   /** Adds a VM whose process has these asks; without asks nothing listens. */
-  const addVm = (id: string, asks?: Ask[]) => {
+  const addVm = (id: string, asks?: Ask[], decided: Ask[] = []) => {
     const socket = join(dir, `${id.slice(0, 8)}.sock`);
     registry.add({
       record: recordOf(id, id.slice(0, 8)),
@@ -58,7 +58,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
         const ask = asks.find(({ ask_id }) => ask_id === call.ask_id)!;
         return caller.reply({ t: "Withdrawn", ask: { ...ask, answer, resolved_at: ask.created_at } });
       }
-      if (call.t !== "Resolve") return caller.reply({ t: "Asks", asks });
+      if (call.t !== "Resolve") return caller.reply({ t: "Asks", asks, decided });
       answers.push(call);
       return caller.reply({ t: "Ask", ask: { ...asks[0], status: "allowed" } });
     });
@@ -66,7 +66,7 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
   const [one, two, silent] = [crypto.randomUUID(), crypto.randomUUID(), crypto.randomUUID()];
   const servers = [
     addVm(one, [askOf(one, "ask-2", 2), askOf(one, "ask-3", 3)]),
-    addVm(two, [askOf(two, "ask-1", 1)]),
+    addVm(two, [askOf(two, "ask-1", 1)], [askOf(two, "ask-4", 4)]),
     addVm(silent),
   ];
   try {
@@ -105,6 +105,9 @@ Deno.test("the inbox lists the asks of all VMs that reply, oldest first, and sen
     assertEquals(answers.at(-1), { t: "Withdraw", ask_id: "ask-3", by });
     assertEquals((await withdraw("ask-9")).code, "ask.not_found");
     assertEquals(answers.length, 2);
+    // The client that saved the rule which decided it answers next.
+    await inbox.resolve("ask-4", answer, by);
+    assertEquals(answers.at(-1), { t: "Resolve", ask_id: "ask-4", ...answer, by });
     const error = await assertRejects(() => inbox.resolve("ask-9", answer, by), SbxError);
     assertEquals(error.code, "ask.not_found");
   } finally {

@@ -70,6 +70,33 @@ Deno.test("an allowed request is allowed alone, for the time of the answer", asy
   access.close();
 });
 
+Deno.test("a question that a saved rule answers meanwhile ends; others stay, also where rules block now", async () => {
+  const rules = (saved: string) => `
+[profiles.rules.all]
+priority = 900
+action = "ask"
+match = 'has(http.request)'
+${saved}`;
+  const { gate, access, call } = setUp(rules(""));
+  const answers = [call(WANT), call({ ...WANT, path: "/b" })];
+  const saved = rules(`
+[profiles.rules.saved]
+action = "allow"
+match = 'http.request.path == "/a"'
+
+[profiles.rules.never]
+action = "block"
+match = 'http.request.path == "/b"'
+`);
+  gate.use(compilePolicy(parseRules(saved, "f.toml")), []);
+  assertEquals(await answers[0], "it is allowed already: send the request");
+  assertEquals(gate.asks.pending().map(({ subject }) => subject), ["GET https://api.example.com/b"]);
+  gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "deny", scope: "once" });
+  assertStringIncludes(await answers[1], "your user denied it");
+  assertEquals(access.rules, []);
+  access.close();
+});
+
 Deno.test("a denial, corp's rules, private addresses and wrong arguments ask or allow nothing", async () => {
   const { gate, access, call, decide } = setUp();
   const answer = call({ ...WANT, path: "/no?x" });

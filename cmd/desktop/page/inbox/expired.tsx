@@ -53,7 +53,7 @@ function Over() {
         head={[words.what, text.inbox.vm, words.end, words.by, text.timeline.time]}
       >
         {asks.map((
-          { ask_id, event_id, session_id, subject, vm, status, answer, answered_by, resolved_at },
+          { ask_id, event_id, session_id, subject, vm, status, answer, answered_by, by_rule, resolved_at },
         ) => (
           <tr key={ask_id}>
             <th scope="row">
@@ -64,7 +64,7 @@ function Over() {
               <span class={`pill ask-${status}`}>{words.status[status]}</span>{" "}
               {answer && answer.scope !== "once" && <span class="hint">{words.scope(answer)}</span>}
             </td>
-            <td>{answered_by?.user ?? text.common.none}</td>
+            <td>{answered_by?.user ?? (by_rule ? words.byRule(by_rule) : text.common.none)}</td>
             <td>
               <When at={Date.parse(resolved_at)} />
             </td>

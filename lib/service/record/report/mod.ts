@@ -130,13 +130,14 @@ async function asksOf({ ledger, name }: RecordedSession, terms: ReportTerms): Pr
   // One more than is shown, so that the cut is seen.
   const asks = await readApprovals<AskRecord>(ledger, { ...terms, limit: ROWS_MAX + 1 });
   return asks
-    .map(({ created_at: at, subject, rule_id, status, answered_by }) => ({
+    .map(({ created_at: at, subject, rule_id, status, answered_by, by_rule }) => ({
       vm: name,
       at,
       subject,
       rule_id,
       status,
       ...(answered_by && { answered_by: answered_by.user }),
+      ...(by_rule !== undefined && { answered_by: `rule ${by_rule}` }),
     }));
 }
 

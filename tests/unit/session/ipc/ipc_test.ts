@@ -36,7 +36,7 @@ Deno.test("a call is greeted, served and replied to", () =>
   }));
 
 const BAD_REPLIES: [string, unknown][] = [
-  ["of another call", { t: "Asks", asks: [] }],
+  ["of another call", { t: "Asks", asks: [], decided: [] }],
   ["of a stream", { t: "Output", stream: "stdout", data: "" }],
   ["of an unknown kind", { t: "Value", value: 1 }],
   ["with an unknown field", { ...INFO, more: 1 }],
