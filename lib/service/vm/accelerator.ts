@@ -11,10 +11,11 @@ import {
 /** Time for which an unsure choice is used before KVM is tried again, in `ms`. */
 const UNSURE_MS = 10 * 60_000;
 
-interface Chosen {
-  choice: Promise<AcceleratorChoice>;
-  /** of an unsure choice: when KVM is tried again, in `ms` of this process */
-  retry?: number;
+/** A trial that stored no result, or whose result could not be stored. */
+interface Tried {
+  choice: AcceleratorChoice;
+  /** when KVM is tried again, in `ms` of this process */
+  retry: number;
 }
 
 /** How a host's accelerator is chosen; another way in tests. */
@@ -25,14 +26,15 @@ export interface Chooser {
 }
 
 /**
- * The accelerators of this host's machines, each chosen once; a choice that
- * failed or is unsure is made again.
+ * The accelerators of this host's machines. The device and the stored result are read each time, for KVM that
+ * is taken away or given back while the service runs; a trial is repeated only after an unsure one.
  */
 export class AcceleratorChooser {
   readonly #home: Home;
   readonly #hypervisor: Pick<Hypervisor, "features">;
   readonly #host: Chooser;
-  readonly #choices = new Map<Arch, Chosen>();
+  readonly #choosing = new Map<Arch, Promise<AcceleratorChoice>>();
+  readonly #tried = new Map<Arch, Tried>();
 
   constructor(
     home: Home,
@@ -47,33 +49,29 @@ export class AcceleratorChooser {
   /** @param assets to try a boot with; absent: the installed ones */
   choose(assets?: Assets): Promise<AcceleratorChoice> {
     const arch = assets?.arch ?? currentArch();
-    const before = this.#choices.get(arch);
-    if (before && before.retry === undefined) return before.choice;
-    const chosen: Chosen = { choice: this.#choose(arch, assets, before) };
-    this.#choices.set(arch, chosen);
-    chosen.choice.then(
-      ({ isUnsure }) => void (isUnsure && (chosen.retry = this.#retryOf(before))),
-      () => this.#choices.delete(arch),
-    );
-    return chosen.choice;
+    const before = this.#choosing.get(arch);
+    if (before) return before;
+    const choosing = this.#choose(arch, assets).finally(() => this.#choosing.delete(arch));
+    this.#choosing.set(arch, choosing);
+    return choosing;
   }
 
-  async #choose(arch: Arch, assets?: Assets, before?: Chosen): Promise<AcceleratorChoice> {
+  async #choose(arch: Arch, assets?: Assets): Promise<AcceleratorChoice> {
     if (!this.#hypervisor.features.emulation) {
       return { accelerator: "vz", reason: "Virtualization.framework runs every VM of this host" };
     }
     const { kernel, initrd } = assets ?? await resolveAssets(this.#home, arch);
     const boot = { arch, kernel: kernel.path, initrd: initrd.path };
-    if (!isRecent(before)) return await this.#host.choose(boot, this.#home.runDir);
-    // `sbx doctor` may have tried again meanwhile.
-    return await this.#host.known(boot, this.#home.runDir) ?? await before.choice;
+    const known = await this.#host.known(boot, this.#home.runDir);
+    if (known) {
+      this.#tried.delete(arch);
+      return known;
+    }
+    const tried = this.#tried.get(arch);
+    if (tried && performance.now() < tried.retry) return tried.choice;
+    const choice = await this.#host.choose(boot, this.#home.runDir);
+    const retry = choice.isUnsure ? performance.now() + this.#host.unsureMs : Infinity;
+    this.#tried.set(arch, { choice, retry });
+    return choice;
   }
-
-  #retryOf(before: Chosen | undefined): number {
-    return isRecent(before) ? before.retry : performance.now() + this.#host.unsureMs;
-  }
-}
-
-function isRecent(chosen: Chosen | undefined): chosen is Chosen & { retry: number } {
-  return chosen?.retry !== undefined && performance.now() < chosen.retry;
 }

@@ -6,6 +6,7 @@ import { AcceleratorChooser } from "../../../lib/service/vm/accelerator.ts";
 import type { AcceleratorChoice } from "../../../lib/machine/vm/mod.ts";
 
 const KVM: AcceleratorChoice = { accelerator: "kvm", reason: "KVM booted a kernel" };
+const AWAY: AcceleratorChoice = { accelerator: "tcg", reason: "this user may not open /dev/kvm" };
 const BUSY: AcceleratorChoice = { accelerator: "tcg", reason: "busy", isUnsure: true };
 const ASSETS = { arch: currentArch(), kernel: { path: "/k" }, initrd: { path: "/i" } } as Assets;
 
@@ -46,4 +47,22 @@ Deno.test("a later trial of sbx doctor replaces an unsure choice", async () => {
   seen.known = KVM;
   assertEquals([await choose(), await choose()], [KVM, KVM]);
   assertEquals(seen.trials, 1);
+});
+
+Deno.test("KVM that is taken away and given back while a service runs is noticed at once", async () => {
+  const { seen, choose } = chooser([KVM, KVM], 0);
+  assertEquals(await choose(), KVM);
+  const stored = seen.known = KVM;
+  seen.known = AWAY;
+  assertEquals([await choose(), await choose()], [AWAY, AWAY]);
+  seen.known = stored;
+  assertEquals([await choose(), seen.trials], [KVM, 1]);
+});
+
+Deno.test("KVM that a running service was given is tried", async () => {
+  const { seen, choose } = chooser([KVM], 0);
+  seen.known = AWAY;
+  assertEquals(await choose(), AWAY);
+  seen.known = undefined;
+  assertEquals([await choose(), seen.trials], [KVM, 1]);
 });
