@@ -126,7 +126,7 @@ const ROSETTA =
 
 /**
  * `/init` of the initrd: PID 1 of the guest, run by busybox. It mounts the root file system, starts
- * sbx-pty-agent in it, and reaps orphans for the life of the VM.
+ * sbx-pty-agent in it, and reaps orphans for the life of the VM. Its comments number the phases of a boot.
  *
  * Its cost is part of every boot, and under emulation a fork takes 10 ms. So the agent is started early, and
  * the rest follows beside it or later:
@@ -162,6 +162,7 @@ stage() { read -r up _ </proc/uptime; stages="$stages$1 $up
 "; }
 die() { echo "sbx-init: $1" >/dev/console; off; }
 
+# 1. The kernel: its own file systems, the trace, a console, modules.
 $b mount -t proc proc /proc
 stage kernel
 mount -t sysfs sys /sys
@@ -185,6 +186,7 @@ fi
 modules=$!
 stage modules
 
+# 2. The root file system: the image below, sbx's programs, and the VM's disk or memory for writes.
 tries=0
 factor=\${sbx_time_factor%%.*}
 until [ -b /dev/vda ]; do
@@ -231,6 +233,7 @@ mount --move . /
 printf '%s' "$stages" >./run/sbx/stages
 [ -z "$sbx_template" ] || mkfifo ./run/sbx/plugged
 [ -z "$sbx_fixed" ] || echo >./run/sbx/fixed
+# 3. The agent.
 # No code cache: each program starts only once, and would compile all of its code to fill the cache.
 guest="env -i HOME=${LAYER_PATH} PATH=${COMMANDS_PATH}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DENO_DIR=/run/sbx/deno \\
   DENO_NO_UPDATE_CHECK=1 \${sbx_time_factor:+SBX_TIME_FACTOR=$sbx_time_factor} $b chroot ."
@@ -241,6 +244,7 @@ agent=$!
 mkfifo ./run/sbx/booted ./run/sbx/activity-keys
 chmod 600 ./run/sbx/activity-keys
 
+# Functions for later.
 # Moves everything to another root file system: pivot_root takes along every running program with the old root.
 reroot() {
   furnish ./mnt
@@ -298,6 +302,7 @@ activity() {
   while :; do $guest ${LAYER_PATH}/bin/perl -I${LAYER_PATH}/perl ${KEEPER_PATH} $agent $deno; sleep 1; done
 }
 
+# 4. Beside the agent: other mounts, and an interface without a network.
 wait $modules
 mkdir -p ./dev/pts ./dev/shm
 mount -t devpts -o gid=5,mode=0620,ptmxmode=0666 devpts ./dev/pts
@@ -318,6 +323,7 @@ route add default dev ${dummy}
 ip -6 addr add ${ipv6}/128 dev ${dummy}
 ip -6 route add default dev ${dummy}
 
+# 5. A template waits here until it is saved; a copy of it goes on with its own vsock and disk.
 if [ -n "$sbx_template" ]; then
   # Everything that all copies need runs before the machine is saved; parts of a single VM are plugged in later.
   cp $b ./run/sbx/busybox
@@ -344,6 +350,7 @@ if [ -n "$sbx_template" ]; then
     disk=/disk
   fi
 fi
+# 6. Container engines, Rosetta, the workspace: then the boot is complete.
 docker= podman= engine=
 for p in usr/bin usr/sbin usr/local/bin; do
   [ ! -x ./$p/dockerd ] || docker=yes
@@ -362,6 +369,7 @@ fi
 mount -t virtiofs workspace ./workspace || echo "sbx-init: cannot mount the workspace" >/dev/console
 echo >./run/sbx/mounted
 
+# 7. After the boot.
 # The VM's first program has priority; a short one has ended by then.
 [ -n "$sbx_template" ] || (read -r m <./run/sbx/booted; usleep 300000; activity & network) &
 
