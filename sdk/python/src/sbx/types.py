@@ -968,7 +968,7 @@ class VmListedRepositoriesItem(TypedDict):
     place: str
     # false: a folder without one
     is_repository: bool
-    # nothing of it comes back
+    # no changes come back
     is_read_only: bool
     # the VM has the folder itself
     is_live: bool
