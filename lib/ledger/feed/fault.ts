@@ -2,9 +2,9 @@
  * Records that a receiver fails on again and again, while it takes others. They are set aside in a file, so
  * that the rest of their session arrives.
  *
- * After {@linkcode BATCH_TRIES} failures of a batch its parts are sent by halves. The failing
- * records are set aside once each of them has failed {@linkcode RECORD_TRIES} times alone, if the receiver has
- * taken anything else meanwhile. A receiver that takes nothing is out of order, and gets everything later.
+ * After {@linkcode BATCH_TRIES} failures of a batch its parts are sent by halves. The failing records are set
+ * aside once each of them has failed {@linkcode RECORD_TRIES} times alone, if the receiver has taken anything
+ * else meanwhile. A receiver that takes nothing is out of order, and gets everything later.
  */
 import { join } from "node:path";
 import { DeliveryError } from "../sink/mod.ts";

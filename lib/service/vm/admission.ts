@@ -52,8 +52,8 @@ export class Admission {
   /**
    * Reserves room, at once or after the creates before it.
    *
-   * @throws {SbxError} `vm.limit`: there is no room in time; `vm.too_large`: it would never fit; `vm.busy`: too
-   * many wait
+   * @throws {SbxError} `vm.limit`: there is no room in time; `vm.too_large`: it would never fit; `vm.busy`:
+   * too many wait
    */
   async enter(entering: Entering): Promise<Place> {
     this.#requirePossible(entering.ramMb);
@@ -113,7 +113,9 @@ export class Admission {
     };
   }
 
-  /** Admits creates as long as they have room. Smaller ones do not overtake a large one, which would starve. */
+  /**
+   * Admits creates as long as they have room. Smaller ones do not overtake a large one, which would starve.
+   */
   #admitNext(): void {
     for (let next = this.#waiting[0]; next && this.#lack(next.ramMb) === undefined; next = this.#waiting[0]) {
       this.#waiting.shift();
