@@ -91,14 +91,23 @@ Deno.test("policy in a running VM", async (t) => {
       "an answer saved as a rule is shown with its effect, and holds for these events only",
       async () => {
         const run = (...argv: string[]) => sbx.cli("exec", "dev", "--", "rm", "-f", ...argv);
-        const asking = run("/saved");
-        await eventually("it asks", async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 1);
+        const asking = [run("/saved"), run("/saved")];
+        await eventually(
+          "both ask",
+          async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 2,
+        );
         const [{ ask_id }] = JSON.parse(await sbx.ok("asks", "--json")).asks;
         const shown = await sbx.ok("allow", ask_id, "--save-as-rule");
+        assertMatch(
+          shown,
+          new RegExp(`^${ask_id} allowed: process\\.exec .*, by the changed rules \\(`, "m"),
+        );
         assertStringIncludes(shown, "process.activity.argv == [");
         assertStringIncludes(shown, "the linter has no remarks");
-        assertMatch(shown, /in this session of \d+ decisions: 1 event from ask to allow/);
-        assertEquals([(await asking).code, (await run("/saved")).code], [0, 0]);
+        assertMatch(shown, /in this session of \d+ decisions: 2 events from ask to allow/);
+        // The rule answers the other ask too.
+        assertEquals((await Promise.all(asking)).map(({ code }) => code), [0, 0]);
+        assertEquals((await run("/saved")).code, 0);
         assertStringIncludes(await Deno.readTextFile(profile), "argv == [");
         const other = run("/other");
         await eventually("it asks", async () => JSON.parse(await sbx.ok("asks", "--json")).asks.length === 1);

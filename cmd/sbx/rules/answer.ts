@@ -75,7 +75,7 @@ export function answerCommand(decision: AskAnswer["decision"]): Command {
       const json: AskResolve = { ...answer, digest: shown.digest };
       const ask = await client.json<AskView>("POST", path, { json });
       await (args.has("json") ? printJson(ask) : print(
-        plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${reachOf(ask, answer)} (${ask.rule_id})`),
+        plain(`${ask.ask_id} ${ask.status}: ${ask.event_type} ${outcomeOf(ask, answer)}`),
       ));
       return 0;
     },
@@ -94,6 +94,13 @@ async function findAsk(client: Client, askId: string): Promise<AskView> {
   throw new SbxError("ask.not_found", `no ask ${askId} is pending: it was answered, or it expired`, {
     hint: "sbx asks lists the pending ones",
   });
+}
+
+/** The events that an answer covers and the rule that asked, or the rule that has decided in its place. */
+function outcomeOf(ask: AskView, answer: AskAnswer): string {
+  return ask.by_rule === undefined
+    ? `${reachOf(ask, answer)} (${ask.rule_id})`
+    : `${ask.subject}, by the changed rules (${ask.by_rule})`;
 }
 
 /** The event of a one-time answer, or the covered events of a lasting one. */

@@ -567,7 +567,7 @@ function requireSame(ask: Ask, { decision }: AskAnswer): Ask {
   if ((decision === "allow") === (ask.status === "allowed")) return ask;
   throw new SbxError(
     "ask.not_found",
-    `${ask.ask_id} is no longer pending: the rule "${ask.by_rule}" changed meanwhile, and it was ${ask.status}`,
+    `${ask.ask_id} is no longer pending: it was ${ask.status} by the changed rules (${ask.by_rule})`,
     { hint: "sbx policy changes PROFILE lists the change, sbx policy undo CHANGE takes it back" },
   );
 }

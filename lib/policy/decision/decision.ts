@@ -93,7 +93,7 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
 /** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
 export function answerLine({ status, at, waited_ms, by, by_rule, open, ...scope }: Answered): string {
   if (by_rule !== undefined) {
-    return `${status} by the rule "${by_rule}", which changed while it waited, at ${at}`;
+    return `${status} by the changed rules (${by_rule}) at ${at}`;
   }
   if (open) {
     return `${unanswered(waited_ms)}, so its program was answered at ${at}; ${staysOpen(scope.ask_id)}`;
@@ -106,7 +106,7 @@ export function answerLine({ status, at, waited_ms, by, by_rule, open, ...scope 
 
 function remedyAfter({ by_rule, status, at, waited_ms, by, open, ...scope }: Answered): string {
   if (by_rule !== undefined) {
-    return `the rule "${by_rule}" blocks it since ${at}; sbx policy changes PROFILE lists it`;
+    return `the rules changed at ${at} (${by_rule}): sbx policy changes PROFILE lists it`;
   }
   if (open) return `${unanswered(waited_ms)}: ${staysOpen(scope.ask_id)}`;
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";

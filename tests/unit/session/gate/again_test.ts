@@ -178,7 +178,7 @@ Deno.test("records and guests of an event that a changed rule blocked name that 
     const { decision } = await deciding;
     assertMatch(
       answerLine(decision.answered!),
-      /^denied by the rule "saved-block", which changed while it waited, at \d{4}-/,
+      /^denied by the changed rules \(saved-block\) at \d{4}-/,
     );
     assertEquals(
       guestAnswer(decision),
@@ -187,5 +187,5 @@ Deno.test("records and guests of an event that a changed rule blocked name that 
     // Of a request under way, from the record of its ask.
     const { payload } = notices.findLast(({ type }) => type === "ask")!;
     const { remedy } = afterAsk({ ...decision, decision: "ask" }, payload as AskRecord);
-    assertMatch(remedy!, /^the rule "saved-block" blocks it since \d{4}-/);
+    assertMatch(remedy!, /^the rules changed at \d{4}-\S+ \(saved-block\): sbx policy/);
   }));
