@@ -19,8 +19,6 @@ import {
 import { type Compiled, formatIr, rulesOf } from "../../lib/detection/mod.ts";
 import { type LoadedRules, loadRules } from "../../lib/detection/active/mod.ts";
 import { readPack, validationOf } from "../../lib/detection/pack/mod.ts";
-import { huntSql } from "../../lib/detection/sql/mod.ts";
-import { tableSource } from "../../lib/fleet/table/mod.ts";
 import { PROGRAM } from "./program.ts";
 import { Progress } from "../../lib/base/progress/mod.ts";
 import {
@@ -165,6 +163,11 @@ const detectionSql: Command = {
   words: { min: 1, max: 1 },
   examples: ["sbx-admin detection sql pack.yaml --for duckdb --json"],
   async run(args) {
+    // 240 modules that the other commands do not need.
+    const [{ huntSql }, { tableSource }] = await Promise.all([
+      import("../../lib/detection/sql/mod.ts"),
+      import("../../lib/fleet/table/mod.ts"),
+    ]);
     const dialect = (args.text("for") ?? "clickhouse") as "clickhouse" | "duckdb";
     const read = await readPack(args.words[0]);
     const { ir, problems } = await compileRead(read);

@@ -15,6 +15,12 @@ export type { RuleCounter } from "./schema.ts";
 /** Maximum number of cached event types; there are ten, and a hostile file may contain any. */
 const TYPES_MAX = 64;
 
+/**
+ * Fields whose values decide whether an event matches any rule; `all` where keywords search every text of it,
+ * and `history` where earlier events count too.
+ */
+export type FieldsRead = readonly string[] | "all" | "history";
+
 /** Rule with its pack and its match counter. */
 export interface LoadedRule {
   readonly rule: CompiledRule;
@@ -94,6 +100,22 @@ export class Matcher {
   /** Events evaluated and findings made since this matcher was created. */
   get counters(): { events: number; matches: number } {
     return { events: this.#events, matches: this.#matches };
+  }
+
+  /** Fields that {@linkcode mayHit} reads. */
+  get reads(): FieldsRead {
+    const fields = this.rules.flatMap(({ rule }) =>
+      "matchers" in rule ? rule.matchers.map(({ field_path }) => field_path) : []
+    );
+    const others = this.#engine.reads;
+    return typeof others === "string" ? others : [...new Set([...fields, ...others])];
+  }
+
+  /** Tests whether any rule matches an event, and counts nothing. */
+  mayHit(event: Matchable): boolean {
+    const hits: LoadedRule[] = [];
+    this.#indexOf(event.common.event_type)?.collect(event, hits);
+    return hits.length > 0 || this.#engine.mayHit(event);
   }
 
   /** Match counter of each rule, for the API. */

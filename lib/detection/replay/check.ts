@@ -9,6 +9,7 @@ import type { Confidence, Severity } from "../ir/ir.ts";
 import type { Matchable } from "../match/index_node.ts";
 import { type LoadedRule, Matcher } from "../match/matcher.ts";
 import { type FixtureLine, readFixture } from "./fixture.ts";
+import { KnownLines } from "./known_line.ts";
 import { compareLabels } from "./label.ts";
 import { readLines } from "./lines.ts";
 
@@ -94,6 +95,7 @@ export async function checkEvents(ir: Compiled, path: string, options: CheckOpti
 
 class Run {
   readonly #matcher: Matcher;
+  readonly #known: KnownLines;
   readonly #findings: CheckFinding[] = [];
   readonly #diagnostics: Diagnostic[] = [];
   readonly #results: LabelResult[] = [];
@@ -107,15 +109,23 @@ class Run {
 
   constructor(readonly ir: Compiled, readonly path: string, readonly options: CheckOptions) {
     this.#matcher = new Matcher([ir]);
+    this.#known = new KnownLines(this.#matcher.reads);
   }
 
   line(text: string, number: number): void {
     if (text.length < 2 && text.trim() === "") return;
+    const known = this.#known.eventOf(text);
+    if (known && !this.#matcher.mayHit(known)) {
+      this.#known.spare();
+      this.#events++;
+      return;
+    }
     const fixture = readFixture(text, number <= STRICT_LINES);
     if (typeof fixture === "string") {
       if (text.trim() !== "") this.fault(number, fixture);
       return;
     }
+    if (!known) this.#known.learn(text, fixture);
     this.#events++;
     const hits = this.#matcher.hits(fixture.event);
     if (hits.length) this.#addFindings(fixture, hits);

