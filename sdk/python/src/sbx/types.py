@@ -33,6 +33,8 @@ class Ask(_AskRequired, total=False):
     covers_method: str
     # words of a program in the VM that asks for access; absent: no program has asked with a reason
     why: str
+    # rule that decided the event when the rules changed, in place of a person
+    by_rule: str
 
 
 class AskList(TypedDict):
@@ -193,6 +195,8 @@ class DecisionAnswered(_DecisionAnsweredRequired, total=False):
     open: Literal[True]
     # who answered
     by: DecisionAnsweredBy
+    # rule that decided when the rules changed, in place of a person
+    by_rule: str
 
 
 class _DecisionRequired(TypedDict):

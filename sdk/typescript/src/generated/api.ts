@@ -702,6 +702,8 @@ export interface components {
             expires_at: string;
             /** @enum {string} */
             status: "pending" | "allowed" | "denied" | "expired";
+            /** @description rule that decided the event when the rules changed, in place of a person */
+            by_rule?: string;
         };
         AskList: {
             asks: components["schemas"]["Ask"][];
@@ -867,6 +869,8 @@ export interface components {
                     /** @description User-Agent of the request, cut to 128 characters */
                     client: string;
                 };
+                /** @description rule that decided when the rules changed, in place of a person */
+                by_rule?: string;
             };
         };
         DeleteResult: {
