@@ -170,8 +170,10 @@ Deno.test("no answer allows what a rule blocks that came while the person was as
   const gate = new TestGate(rule("profiles", "push", "ask", ANY));
   const asked = gate.decide(request({ path: "/push" }));
   const block = rule("profiles", "freeze", "block", 'http.request.path == "/push"');
+  const [{ ask_id }] = gate.asks.pending();
   gate.use(compilePolicy(parseRules(block, RULES_FILE)), []);
-  gate.asks.resolve(gate.asks.pending()[0].ask_id, { decision: "allow", scope: "once" });
+  const late = () => gate.asks.resolve(ask_id, { decision: "allow", scope: "once" });
+  assertEquals(assertThrows(late, SbxError).code, "ask.not_found");
   const { allowed, decision } = await asked;
   assertEquals([allowed, decision.rule.id], [false, "freeze"]);
   assertEquals(gate.entries[0].decision?.decision, "block");
