@@ -172,8 +172,7 @@ export class CallMessages {
     const draft = { common, http: { request: { ...http!.request, grpc } } } as Draft;
     const { allowed, decision } = gate.preview(draft);
     const { event_id } = common;
-    const wasAnswered = decision.decision === "ask" && decision.rule.id === passage.decision.rule.id;
-    if (allowed || wasAnswered) {
+    if (allowed || decision.decision === "ask" && isAllowedByPerson(passage.decision, decision.rule)) {
       if (decision.rewrites.every((rewrite) => hasRewrite(passage.decision, rewrite))) return;
       throw this.#end(passage, guardDecision(event_id, LATE_REWRITE));
     }
@@ -247,6 +246,12 @@ const LATE_REWRITE: Refusal = {
   reason: "a rule rewrites the call for this message, and the call has begun without that",
   remedy: "send the message in a call of its own",
 };
+
+/** True if a person allowed the call when this rule asked. Rules of two layers may have one id. */
+function isAllowedByPerson({ answered, rule }: Decision, { id, layer }: Decision["rule"]): boolean {
+  const isPerson = answered?.status === "allowed" && answered.by_rule === undefined;
+  return isPerson && rule.id === id && rule.layer === layer;
+}
 
 function hasRewrite({ rewrites }: Decision, { rule_id, op, path }: Decision["rewrites"][number]): boolean {
   return rewrites.some((made) => made.rule_id === rule_id && made.op === op && made.path === path);

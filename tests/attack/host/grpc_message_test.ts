@@ -211,6 +211,35 @@ Deno.test("a later message for which a rule rewrites the call reaches no server 
   upstream.close();
 });
 
+Deno.test("a later message that a rule asks about reaches a server only if a person has allowed the call for it", async () => {
+  const types = await openTypes(echoDescriptors());
+  const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+  const rule = (id: string, action: string, parent: string) =>
+    `[${id}]\nname = "same"\naction = "${action}"\nmatch = 'http.request.grpc.message.parent == "${parent}"'\n`;
+  await using net = await TestNet.open({
+    target: () => upstream.target,
+    // Rules of two layers may have one id.
+    rules: rule("profiles.rules.same", "allow", "dev") + rule("default.same", "ask", "prod"),
+    grpcTypes: () => types,
+  });
+  const file = `${net.dir}/messages`;
+  const collect = async (...messages: string[]) => {
+    await Deno.writeFile(file, join(...messages.map((each) => frame(parent(each)))));
+    const headers = ["-H", "content-type: application/grpc", "-H", "expect:", "--http1.1"];
+    const person = setInterval(() => {
+      for (const { ask_id } of net.gate.asks.pending()) {
+        net.gate.asks.resolve(ask_id, { decision: "allow", scope: "once" });
+      }
+    }, 10);
+    await net.curl("http://api.example.com/test.Echo/Collect", ...headers, "--data-binary", `@${file}`);
+    clearInterval(person);
+    return upstream.requests.length;
+  };
+  assertEquals(await collect("dev", "prod"), 0);
+  assertEquals(await collect("prod", "prod"), 1);
+  upstream.close();
+});
+
 Deno.test("messages that are long to read leave turns to the work of other requests", async () => {
   const types = await openTypes(echoDescriptors());
   const upstream = fixedUpstream("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
