@@ -97,6 +97,13 @@ export function http(host = "example.com", method = "GET"): Draft {
   };
 }
 
+export function dns(qname: string, qtype: string): Draft {
+  return {
+    common: { event_type: "dns.query", source_engine: "network" },
+    dns: { request: { qname, qtype, transport: "udp" } },
+  };
+}
+
 export function exec(executable = "rm"): Draft {
   return {
     common: { event_type: "process.exec", source_engine: "process" },

@@ -2,6 +2,7 @@
  * Id and digest of an ask: an answer names them, and so goes to the ask that its person read
  * (docs/design/contracts/05-policy.md §5, "Asks").
  */
+import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
@@ -39,4 +40,12 @@ export function isWhole({ http, model }: Event): boolean {
 export function identityOf(ask: AskContent, content: string): Pick<Ask, "ask_id" | "digest"> {
   const digest = blake3(canonicalJson({ ...ask, content }));
   return { ask_id: `ask-${ask.event_id}-${digest.slice(0, DIGEST_IN_ID)}`, digest };
+}
+
+/** @throws {SbxError} `ask.changed`: the answer was given to another ask */
+export function requireShown({ ask_id, digest }: Ask, shown: string | undefined): void {
+  if (shown === undefined || shown === digest) return;
+  throw new SbxError("ask.changed", `the answer to ${ask_id} was given to an ask of another digest`, {
+    hint: "sbx asks lists it as it is: read it, and answer again",
+  });
 }

@@ -15,7 +15,7 @@ import {
 import type { AnsweredBy, Ask, AskAnswer, AskInForce, KeptAsk } from "./schema.ts";
 import { type AskScope, asksForHost, joins, keysOf, reachedBy, type ReachKeys, scopeOf } from "./scope.ts";
 import type { AskRecord } from "../decision/decision.ts";
-import { contentOf, identityOf, isWhole } from "./identity.ts";
+import { contentOf, identityOf, isWhole, requireShown } from "./identity.ts";
 
 /** Callbacks of a queue, and what tests replace. */
 export interface AskOptions {
@@ -69,6 +69,8 @@ interface AskDetails {
   why?: string;
   /** decides on the event by the rules of then; absent: only a person does */
   again?: DecideAgain;
+  /** takes the decision of changed rules on the event, before the next event is decided again */
+  decided?(by: Decision): void;
 }
 
 /** An answer that covers further events. */
@@ -171,7 +173,7 @@ export class AskQueue {
     timeout = ASK_TIMEOUT,
     shown = event,
     waits?: (ask: Ask) => void,
-    { why, again }: AskDetails = {},
+    { why, again, decided }: AskDetails = {},
   ): Promise<Decision> {
     const { rule } = decision;
     const scope = scopeOf(event, rule, shown);
@@ -184,7 +186,10 @@ export class AskQueue {
     const left = alike.find((each) => each.content === content && !each.waiter);
     const wait = (begin: (waiter: Waiter) => void) =>
       new Promise<Decision>((resolve) => {
-        const settle = (answered: Answered, by = decision) => resolve(applyAnswer(by, answered));
+        const settle = (answered: Answered, by?: Decision) => {
+          if (by) decided?.(by);
+          resolve(applyAnswer(by ?? decision, answered));
+        };
         begin({ eventId: event_id, content, canRepeat, again, settle });
       });
     if (scope && left) {
@@ -255,8 +260,7 @@ export class AskQueue {
       if (pending.joined?.length) {
         // The ask stays for the events that joined it.
         pending.waiter?.settle(this.#answeredBy(by, pending), by);
-        pending.waiter = pending.joined.shift();
-        pending.again = pending.waiter!.again;
+        nextWaits(pending);
       } else this.#end(pending.ask.ask_id, statusOf(by), undefined, undefined, by);
     }
   }
@@ -343,7 +347,7 @@ export class AskQueue {
     const { waiter, joined = [] } = pending;
     const gone = isOf(waiter) ? waiter! : joined.find(isOf)!;
     if (!gone.canRepeat) return;
-    if (gone === waiter) pending.waiter = joined.shift();
+    if (gone === waiter) nextWaits(pending);
     else pending.joined = joined.filter((each) => each !== gone);
     const isFirst = pending.left === undefined;
     pending.left = [...pending.left ?? [], gone.content].slice(-LEFT_MAX);
@@ -386,10 +390,8 @@ export class AskQueue {
     if (joined.length > 0) {
       // Another event goes on waiting for the answer.
       const gone = isOf(pending.waiter) ? pending.waiter : joined.find(isOf);
-      if (gone === pending.waiter) {
-        pending.waiter = joined.shift();
-        pending.again = pending.waiter!.again;
-      } else pending.joined = joined.filter((each) => each !== gone);
+      if (gone === pending.waiter) nextWaits(pending);
+      else pending.joined = joined.filter((each) => each !== gone);
       gone?.settle(this.#unanswered(pending));
       return;
     }
@@ -550,16 +552,14 @@ function decidedAgain(again: DecideAgain | undefined): Decision | undefined {
   return by?.decision === "ask" ? undefined : by;
 }
 
-function statusOf({ decision }: Decision): "allowed" | "denied" {
-  return decision === "allow" ? "allowed" : "denied";
+/** Puts the next joined event in the place of the first one, whose own decision no other event gets. */
+function nextWaits(pending: Pending): void {
+  pending.waiter = pending.joined?.shift();
+  if (pending.waiter) pending.again = pending.waiter.again;
 }
 
-/** @throws {SbxError} `ask.changed`: the answer was given to another ask */
-function requireShown({ ask_id, digest }: Ask, shown: string | undefined): void {
-  if (shown === undefined || shown === digest) return;
-  throw new SbxError("ask.changed", `the answer to ${ask_id} was given to an ask of another digest`, {
-    hint: "sbx asks lists it as it is: read it, and answer again",
-  });
+function statusOf({ decision }: Decision): "allowed" | "denied" {
+  return decision === "allow" ? "allowed" : "denied";
 }
 
 /** An ask that changed rules decided as the answer does. @throws {SbxError} `ask.not_found` */

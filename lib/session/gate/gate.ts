@@ -258,24 +258,37 @@ export class SessionGate implements Gate {
     limit: Limit | undefined,
     asking: Asking,
   ): Promise<EventPassage> {
-    const rules = this.#rules;
-    const { event, decision, decider, findings } = this.#evaluate(complete, limit);
+    let rules = this.#rules;
+    const { event, decision, decider, ...first } = this.#evaluate(complete, limit);
+    let { findings } = first;
     if (decision.decision !== "ask") return new EventPassage(this.#passages, { event, decision, findings });
     const shown = this.#redactor.event(event);
     const timeout = decider?.ask_timeout;
-    const again = () => this.#again(complete, event, limit);
-    let answer = await askPerson(this.asks, event, decision, { timeout, shown, again, ...asking });
+    let made: Finding[] = [];
+    const again = () => {
+      const found = this.#again(complete, event, limit);
+      made = found?.findings ?? [];
+      return found?.decision;
+    };
+    const decided = (by: Decision) => {
+      rules = this.#rules;
+      this.report(made.filter(({ finding_id }) => !findings.has(finding_id)));
+      // Its response is reviewed without them.
+      findings = new Set([...findings, ...made.map(({ finding_id }) => finding_id)]);
+      // The next event that is decided again has this one in its history.
+      if (by.decision === "allow") this.#history.record(event);
+    };
+    let answer = await askPerson(this.asks, event, decision, { timeout, shown, again, decided, ...asking });
     // The rules may have changed meanwhile, and no answer undoes a block.
-    const later =
-      rules === this.#rules || answer.decision === "block" && answer.answered?.by_rule !== undefined
-        ? undefined
-        : this.#rules.policy.evaluate(complete, this.#past).decision;
+    const later = rules === this.#rules
+      ? undefined
+      : this.#rules.policy.evaluate(complete, this.#past).decision;
     if (later?.decision === "block") {
       answer = this.#redactor.decision(later, complete, this.#redactor.event(complete));
     }
     answer = this.#heldDecision(complete) ?? answer;
     if (answer.decision === "allow") {
-      this.#history.record(event);
+      if (answer.answered?.by_rule === undefined) this.#history.record(event);
       // The allowance must be on record before the effect.
       this.#recorder.requireWritable();
       if (RESPONDING.has(familyOf(event.common.event_type))) {
@@ -291,12 +304,19 @@ export class SessionGate implements Gate {
    *
    * @param event as it was decided on, with rewrites; rules that rewrite it otherwise leave it to the person
    */
-  #again(complete: Event, event: Event, limit: Limit | undefined): Decision | undefined {
+  #again(
+    complete: Event,
+    event: Event,
+    limit: Limit | undefined,
+  ): { decision: Decision; findings: Finding[] } | undefined {
     try {
       const past = this.#rules.policy.evaluate(complete, this.#past);
       const { decision, event: rewritten } = this.#held(limited(past, limit), complete);
       if (decision.decision === "allow" && !isSameEvent(event, rewritten)) return undefined;
-      return this.#redactor.decision(decision, rewritten, this.#redactor.event(rewritten));
+      return {
+        decision: this.#redactor.decision(decision, rewritten, this.#redactor.event(rewritten)),
+        findings: this.#findingsOf(past),
+      };
     } catch (error) {
       log.error(`an event that waits is left to the person: ${(error as Error).message}`);
       return undefined;
@@ -587,6 +607,8 @@ interface AskPersonOptions extends Asking {
   shown: Event;
   /** decides on the event by the rules of then */
   again(): Decision | undefined;
+  /** takes that decision, where it is the one that holds */
+  decided(by: Decision): void;
 }
 
 /** Asks a person about an event, until its client goes away. */
@@ -594,10 +616,10 @@ async function askPerson(
   asks: AskQueue,
   event: Event,
   decision: Decision,
-  { timeout, shown, again, signal, waits, heldMs }: AskPersonOptions,
+  { timeout, shown, again, decided, signal, waits, heldMs }: AskPersonOptions,
 ): Promise<Decision> {
   const { event_id } = event.common;
-  const answer = asks.ask(event, decision, timeout, shown, waits, { again });
+  const answer = asks.ask(event, decision, timeout, shown, waits, { again, decided });
   const withdraw = () => asks.withdraw(event_id);
   if (signal?.aborted) withdraw();
   signal?.addEventListener("abort", withdraw);

@@ -9,6 +9,7 @@ import { TestGate } from "../../../helper/gate.ts";
 import {
   ANY,
   contractOf,
+  dns,
   exec,
   type GateFixture,
   http,
@@ -128,6 +129,58 @@ Deno.test("an ask whose guest was answered before the person ends with a rule th
     use(fixture, saved("allow", "a.example") + ASKS);
     assertEquals([gate.asks.pending(), (await gate.decide(http("a.example"))).allowed], [[], true]);
     assertEquals(ends(fixture), [["GET https://a.example/", "allowed", "saved-allow"]]);
+  }));
+
+Deno.test("a lookup that waits with another, whose guest was answered, gets no decision on that one", () =>
+  withGate(ASKS, async (fixture) => {
+    const { gate } = fixture;
+    const [first, joined] = ["A", "AAAA"].map((type) => gate.decide(dns("a.example", type)));
+    const [{ ask_id, event_id }] = gate.asks.pending();
+    gate.asks.leave(event_id, true);
+    assertEquals((await first).decision.answered?.open, true);
+    use(fixture, rule("profiles", "only-a", "allow", 'dns.request.qtype == "A"') + ASKS);
+    assertEquals(gate.asks.pending().map((ask) => ask.ask_id), [ask_id]);
+    gate.asks.resolve(ask_id, { decision: "deny", scope: "once" });
+    assertEquals((await joined).allowed, false);
+  }));
+
+Deno.test("a rule that counts events lets no more of them go than it would one by one", () => {
+  const counts = (match: string) =>
+    rule("profiles", "first", "allow", `${match} && history.count("http.request", "true", "1h") < 1`);
+  // The question is old enough for an answer.
+  return withGate(counts('http.request.host == "none.example"') + ASKS, async (fixture) => {
+    const { gate } = fixture;
+    const deciding = ["a", "b", "c"].map((name) => gate.decide(http(`${name}.example`)));
+    use(fixture, counts("has(http.request.host)") + ASKS);
+    assertEquals((await deciding[0]).allowed, true);
+    assertEquals(gate.asks.pending().map(({ subject }) => subject), [
+      "GET https://b.example/",
+      "GET https://c.example/",
+    ]);
+    // It counts once: one more may go.
+    use(fixture, counts("has(http.request.host)").replace("< 1", "< 2") + ASKS);
+    gate.close();
+    assertEquals((await Promise.all(deciding)).map(({ allowed }) => allowed), [true, true, false]);
+  });
+});
+
+const FINDING = 'priority = 900\ndetection_level = "low"';
+
+Deno.test("changed rules that decide an event that waits make their findings, once", () =>
+  withGate(rule("profiles", "ask", "ask", ANY, FINDING), async (fixture) => {
+    const { gate, findings } = fixture;
+    const deciding = ["a.example", "b.example"].map((host) => gate.decide(http(host)));
+    use(
+      fixture,
+      rule("profiles", "broken", "allow", '1 / (http.request.host == "a.example" ? 0 : 1) > 1') +
+        rule("profiles", "late", "block", "http.response.status == 500") +
+        rule("profiles", "allowed", "allow", ANY, FINDING),
+    );
+    const [blocked, allowed] = await Promise.all(deciding);
+    assertEquals([blocked.allowed, blocked.decision.rule.id], [false, "broken"]);
+    assertEquals([allowed.allowed, allowed.review(RESPONSE)], [true, undefined]);
+    allowed.finish({ response: RESPONSE });
+    assertEquals(findings(), ["ask", "ask", "allowed", "broken", "allowed"]);
   }));
 
 Deno.test("a program that waits runs by a rule that was saved meanwhile", () =>
