@@ -116,7 +116,8 @@ function plainNames(headers: Headers | undefined): Headers | undefined {
   const plain = new Map<string, string[]>();
   for (const [name, values] of Object.entries(headers)) {
     const key = name.toLowerCase();
-    plain.set(key, [...(plain.get(key) ?? []), ...values]);
+    // A context from outside may have a value in place of a list.
+    plain.set(key, (plain.get(key) ?? []).concat(values));
   }
   return Object.fromEntries(plain);
 }

@@ -75,6 +75,16 @@ Deno.test("an invalid line is reported with its number and does not affect the o
   }
 });
 
+Deno.test("headers that are no lists are read, and end no check", async () => {
+  for (const value of [443, "tool", null, true, [], { a: 1 }]) {
+    const headers = { "X-Odd": value, "x-odd": ["1"], host: value };
+    const { ok, event_count, match_count, messages } = await check(
+      `${HIT}\n${line(2, { host: "a.example", headers })}\n${line(3, { host: "A.example.", headers })}\n`,
+    );
+    assertEquals([ok, event_count, match_count, messages], [true, 3, 3, []], JSON.stringify(value));
+  }
+});
+
 Deno.test("line ends, empty lines, a byte order mark and a missing final line end are accepted", async () => {
   const files = [
     `${HIT}\n${HIT}\n`,
