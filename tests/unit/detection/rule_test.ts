@@ -166,6 +166,21 @@ Deno.test("a program's parent is the program that its pid was", () => {
   assertEquals(matchesOf(text, events), [[], ["rule"], [], []]);
 });
 
+Deno.test("a program of an event with missing or odd parts is nobody's parent, and ends no check", () => {
+  const text = rule("sel: {ParentImage|endswith: /nginx}\ncondition: sel");
+  const good = exec("/usr/sbin/nginx -g", { pid: 10 });
+  const families = [
+    1,
+    {},
+    ...[null, {}, { executable: "/nginx" }, { executable: null, command: [] }].map(
+      (activity) => ({ activity }),
+    ),
+  ];
+  const odd = families.map((process) => ({ ...good, process }) as unknown as Matchable);
+  const child = exec("id", { pid: 12, ppid: 10 });
+  assertEquals(matchesOf(text, [...odd, child, good, child]).flat(), ["rule"]);
+});
+
 Deno.test("dates are compared by their parts", () => {
   const text = rule("sel: {UtcTime|hour|gte: 22}\nday: {UtcTime|month: 2}\ncondition: 1 of them");
   const at = (date: string) => exec("id", { at: Date.parse(date) - 1_000_000 });

@@ -25,7 +25,9 @@ export class Parents {
   note({ common, process: family }: Matchable & Partial<Pick<Event, "process">>): void {
     const { session_id, process } = common as Partial<Event["common"]>;
     if (!process || process.pid <= 0 || !family) return;
-    const { executable, command } = family.activity;
+    // Lines of a long file are not checked for the types of their values.
+    const { executable, command }: Partial<Record<string, unknown>> = family.activity ?? {};
+    if (typeof executable !== "string" || typeof command !== "string") return;
     this.#set(`${session_id} ${process.pid}`, {
       executable: copyOf(executable, COMMAND_MAX),
       command: copyOf(command, COMMAND_MAX),
