@@ -229,11 +229,13 @@ export class Enforcement {
     const previous = this.#contract;
     await this.#applyBudget(contract);
     await this.#useDescriptors(contract);
+    const keys = await this.#chosenKeys();
+    // Events that waited for the new rules go on once this turn ends, and find all of the contract in use.
     this.#apply(contract);
-    this.#broker.grant(grantOf(contract, await this.#chosenKeys()));
+    this.#contract = contract;
+    this.#broker.grant(grantOf(contract, keys));
     this.#lifetime.use(contract.corp.vm_minutes);
     await this.recording.use(contract.ledger);
-    this.#contract = contract;
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
   }
 

@@ -15,7 +15,7 @@ import { Enforcement } from "../../../lib/session/enforcement.ts";
 import { readRecord, sessionPaths, writeContract, writeRecord } from "../../../lib/session/mod.ts";
 import { Qemu } from "../../../lib/machine/vm/mod.ts";
 import { execEvent } from "../../helper/ledger.ts";
-import { contractOf } from "../../helper/session_gate.ts";
+import { contractOf, http, rule } from "../../helper/session_gate.ts";
 import { recordOf } from "../../helper/vm.ts";
 
 interface Session {
@@ -91,13 +91,13 @@ Deno.test("events name the user that the VM belongs to", () =>
 
 Deno.test("a file that the host moves is decided on, and on record", () =>
   withEnforcement({}, async ({ paths, enforcement }) => {
-    const rule = (operation: string) =>
+    const ruleOf = (operation: string) =>
       `[profiles.rules.no-${operation}]
 action = "block"
 match = 'file.activity.operation == "${operation}" && file.activity.path.startsWith("/root/")'
 reason = "no ${operation}"
 `;
-    await writeContract(paths, contractOf(rule("import") + rule("export")));
+    await writeContract(paths, contractOf(ruleOf("import") + ruleOf("export")));
     await enforcement.refresh();
     for (const operation of ["import", "export"] as const) {
       for (const [path, isRefused] of [["/root/x", true], ["/workspace/x", false]] as const) {
@@ -110,6 +110,21 @@ reason = "no ${operation}"
         assertEquals(refusal?.includes(`no-${operation}`) ?? false, isRefused);
       }
     }
+  }));
+
+Deno.test("an event that changed rules let go finds the rest of their contract in use", () =>
+  withEnforcement({}, async ({ paths, enforcement }) => {
+    await writeContract(paths, contractOf(rule("profiles", "ask", "ask", "has(http.request)")));
+    await enforcement.refresh();
+    const deciding = enforcement.gate.decide(http("a.example")).then((passage) => {
+      passage.finish();
+      return [passage.allowed, Object.keys(enforcement.services)];
+    });
+    const contract = contractOf("");
+    const web = { command: ["true"], env: {}, after: [], restart: "no" as const, log_mb: 1 };
+    await writeContract(paths, { ...contract, profile: { ...contract.profile, services: { web } } });
+    await enforcement.refresh();
+    assertEquals(await deciding, [true, ["web"]]);
   }));
 
 Deno.test("a larger limit reaches a ledger that is full, which then goes on", () =>
