@@ -9,6 +9,7 @@ import { SbxError } from "../../../../lib/base/error/mod.ts";
 import type { MachineSpec } from "../../../../lib/machine/vm/mod.ts";
 import { COME_BACK, VSOCK_LEFT } from "../../../../lib/machine/vm/schema.ts";
 import { VzMachine } from "../../../../lib/machine/vm/vz_machine.ts";
+import { eventually } from "../../../helper/sbx.ts";
 
 /** A guest on the other side of the library: it writes to the console, and hears what the host says there. */
 class Guest {
@@ -96,7 +97,7 @@ Deno.test("a machine is paused and saved once its guest has let go of its vsock,
     assertEquals(guest.calls, ["start", "eject", "pause", "save"]);
     assertEquals(guest.heard, "");
     await machine.rejoin();
-    await tick();
+    await eventually("the guest hears of it", () => guest.heard !== "");
     assertEquals([guest.calls.at(-1), guest.heard], ["resume", `${COME_BACK}\n`]);
     await machine.rejoin();
     await tick();
@@ -114,14 +115,14 @@ Deno.test("a machine that cannot be saved goes on, and its guest comes back", ()
     );
     assertEquals(error.code, "vm.not_supported");
     await machine.rejoin();
-    await tick();
+    await eventually("the guest hears of it", () => guest.heard !== "");
     assertEquals([guest.calls, guest.heard], [["start", "pause", "save", "resume"], `${COME_BACK}\n`]);
   }));
 
 Deno.test("a machine that was restored is resumed, and its guest told", () =>
   withMachine(async (guest, machine) => {
     await machine.comeBack();
-    await tick();
+    await eventually("the guest hears of it", () => guest.heard !== "");
     assertEquals([guest.calls, guest.heard], [["start", "resume"], `${COME_BACK}\n`]);
   }));
 
