@@ -72,15 +72,16 @@ bundle() {
 # take QUEUE: the number of its next job that no worker has taken yet.
 take() {
   local next end job=
-  lock
+  lock queue
   read -r next end <"$work/$1.left"
   [ "$next" = "$end" ] || { job=$next; echo "$((next + 1)) $end" >"$work/$1.left"; }
-  unlock
+  unlock queue
   [ -n "$job" ] && echo "$job"
 }
 
-lock() { until mkdir "$work/lock" 2>/dev/null; do sleep 0.02; done; }
-unlock() { rmdir "$work/lock"; }
+# lock NAME, unlock NAME: one worker at a time is between them.
+lock() { until mkdir "$work/$1.lock" 2>/dev/null; do sleep 0.02; done; }
+unlock() { rmdir "$work/$1.lock"; }
 
 # work_off: all jobs. A worker that finds no light job is one of the heavy workers if no more of the others are busy than them.
 work_off() {
@@ -91,7 +92,7 @@ work_off() {
   for ((worker = 0; worker < workers; worker++)); do
     {
       while job=$(take light); do run_job "$job"; done
-      lock; busy=$(($(cat "$work/busy") - 1)); echo "$busy" >"$work/busy"; unlock
+      lock queue; busy=$(($(cat "$work/busy") - 1)); echo "$busy" >"$work/busy"; unlock queue
       if [ "$busy" -ge 1 ] && [ "$busy" -le "$heavy_workers" ]; then
         while job=$(take heavy); do run_job "$job"; done
       fi
@@ -125,10 +126,10 @@ run_job() {
   echo "$good $bad $((SECONDS - since)) $name $((used - before))" >"$work/$job.result"
   [ "$bad" = 0 ] || failures "$name" >"$work/$job.failures"
   [ ${#jobs[@]} -gt 1 ] || return 0
-  until mkdir "$work/shown" 2>/dev/null; do sleep 0.02; done
+  lock shown
   echo "── $name ($((job + 1)) of ${#jobs[@]}, $((SECONDS - since)) s, $((used - before)) s of processor)"
   cat "$log"
-  rmdir "$work/shown"
+  unlock shown
 }
 
 # failures NAME: the failed tests of the job's last run, then their errors; of a check, or where the runner printed none, the end of
