@@ -148,7 +148,7 @@ export class ConsoleLog {
 /** Most `bytes` of a console's end that are looked at. */
 const TAIL = 64 * 1024;
 
-/** What ended the guest, in words for an error; `undefined` where its console does not say. Never throws. */
+/** Cause of the guest's end for an error; `undefined` if its console names no cause. Never throws. */
 export async function deathOf(consolePath: string): Promise<string | undefined> {
   try {
     using file = await Deno.open(consolePath);

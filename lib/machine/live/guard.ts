@@ -179,7 +179,7 @@ export class MadeFiles {
     return this.#known.has(identity);
   }
 
-  /** Adds the file at a path; does nothing if there is none. */
+  /** Adds the file at a path, if it exists. */
   add(path: string): void {
     const identity = identityOf(path);
     if (identity === undefined || this.#known.has(identity)) return;

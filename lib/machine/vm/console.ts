@@ -16,7 +16,7 @@ const PANIC = /Kernel panic - not syncing: ([^\r\n]*)/g;
 /** Line of init when the guest's agent has ended; then it powers off. */
 const AGENT_ENDED = "sbx-init: sbx-pty-agent ended";
 
-/** What ended a guest, in words for an error; `undefined` where its console does not say. */
+/** Cause of a guest's end for an error, from its console; `undefined` if the console names no cause. */
 export function deathIn(console: string): string | undefined {
   const panic = panicIn(console);
   if (panic !== undefined) return `its kernel: ${panic}`;

@@ -72,7 +72,7 @@ interface Reported {
   truncated?: boolean;
 }
 
-/** Whether rules allow a draft unchanged and find nothing in it; only then may a look go unrecorded. */
+/** True if rules allow a draft unchanged and find nothing in it; only then may a look go unrecorded. */
 export function rulesIgnore(gate: Pick<Gate, "preview">, draft: Draft): boolean {
   const { allowed, decision, findings, failures } = gate.preview(draft, true);
   return allowed && decision.rewrites.length + findings.length + failures.length === 0;
@@ -106,7 +106,7 @@ export class Looks {
     return parent.isLook === true && COMMANDS.some((command) => matches(argv, command));
   }
 
-  /** Whether a write by a program of a look may go unrecorded. */
+  /** True if a write by a program of a look may go unrecorded. */
   mayWriteUnrecorded({ path, from }: Pick<FileFrame, "path" | "from">): boolean {
     return [path, from ?? path].every((each) => WRITTEN.some((pattern) => pattern.test(each)));
   }

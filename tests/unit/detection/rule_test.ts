@@ -166,7 +166,7 @@ Deno.test("a program's parent is the program that its pid was", () => {
   assertEquals(matchesOf(text, events), [[], ["rule"], [], []]);
 });
 
-Deno.test("a program of an event with missing or odd parts is nobody's parent, and ends no check", () => {
+Deno.test("an exec event with missing or odd parts is no program's parent, and ends no check", () => {
   const text = rule("sel: {ParentImage|endswith: /nginx}\ncondition: sel");
   const good = exec("/usr/sbin/nginx -g", { pid: 10 });
   const families = [
