@@ -20,12 +20,14 @@ export class TestResolver {
   readonly port: number;
   readonly #udp: Socket;
   readonly #tcp: Deno.TcpListener;
+  #marked?: () => void;
 
   private constructor(udp: Socket, tcp: Deno.TcpListener, public respond: Respond) {
     this.#udp = udp;
     this.#tcp = tcp;
     this.port = tcp.addr.port;
     udp.on("message", (message, from) => {
+      if (message.length === 0) return this.#marked?.();
       const bytes = this.#answer(message, "udp", from.port);
       if (bytes) udp.send(bytes, from.port, from.address);
     });
@@ -46,6 +48,14 @@ export class TestResolver {
   /** Answers UDP only from now on. */
   closeTcp(): void {
     this.#tcp.close();
+  }
+
+  /** Waits until all queries that were sent over UDP before have been read. */
+  async drained(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#marked = resolve;
+    this.#udp.send(new Uint8Array(0), this.port, "127.0.0.1");
+    await promise;
   }
 
   close(): void {

@@ -27,7 +27,10 @@ async function queryWithin(tryMs: number | undefined, ...responds: Respond[]) {
     ({ rcode, records }) => records.map(({ data }) => data).join(" ") || rcode,
     (error) => error instanceof ResolverError ? error.message : `${error}`,
   );
-  for (const server of servers) server.close();
+  for (const server of servers) {
+    await server.drained();
+    server.close();
+  }
   return { answer, servers };
 }
 
