@@ -16,6 +16,7 @@ import { connect } from "../connect.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { usageError, UTC_NOTE } from "../output.ts";
 import type { RuleTable } from "../../../lib/policy/author/mod.ts";
+import { byRule } from "../../../lib/policy/decision/mod.ts";
 
 const SAVE_OPTIONS: Option[] = [
   {
@@ -100,7 +101,7 @@ async function findAsk(client: Client, askId: string): Promise<AskView> {
 function outcomeOf(ask: AskView, answer: AskAnswer): string {
   return ask.by_rule === undefined
     ? `${reachOf(ask, answer)} (${ask.rule_id})`
-    : `${ask.subject}, by the changed rules (${ask.by_rule})`;
+    : `${ask.subject}, ${byRule(ask.by_rule)}`;
 }
 
 /** The event of a one-time answer, or the covered events of a lasting one. */

@@ -1,7 +1,7 @@
 /** Asks: decisions that wait for a person (docs/design/contracts/05-policy.md §5). */
 import { SbxError } from "../../base/error/mod.ts";
 import type { Event } from "../../event/mod.ts";
-import { type Answered, applyAnswer, type Decision, subjectLine } from "../decision/mod.ts";
+import { type Answered, applyAnswer, byRule, type Decision, subjectLine } from "../decision/mod.ts";
 import type { Layer } from "../engine/rule_term.ts";
 import {
   APPROVAL_MINUTES_MAX,
@@ -567,7 +567,7 @@ function requireSame(ask: Ask, { decision }: AskAnswer): Ask {
   if ((decision === "allow") === (ask.status === "allowed")) return ask;
   throw new SbxError(
     "ask.not_found",
-    `${ask.ask_id} is no longer pending: it was ${ask.status} by the changed rules (${ask.by_rule})`,
+    `${ask.ask_id} is no longer pending: it was ${ask.status} ${byRule(ask.by_rule!)}`,
     { hint: "sbx policy changes PROFILE lists the change, sbx policy undo CHANGE takes it back" },
   );
 }

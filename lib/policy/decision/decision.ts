@@ -90,10 +90,15 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
   });
 }
 
+/** What decided a waiting event in place of a person: `by the changed rules (web)`. */
+export function byRule(id: string): string {
+  return isGuard(id) ? `by the guard ${id}` : `by the changed rules (${id})`;
+}
+
 /** `allowed by a person at 2026-01-01T00:00:00.000Z, for 10 minutes`, or that no answer came. */
 export function answerLine({ status, at, waited_ms, by, by_rule, open, ...scope }: Answered): string {
   if (by_rule !== undefined) {
-    return `${status} by the changed rules (${by_rule}) at ${at}`;
+    return `${status} ${byRule(by_rule)} at ${at}`;
   }
   if (open) {
     return `${unanswered(waited_ms)}, so its program was answered at ${at}; ${staysOpen(scope.ask_id)}`;
@@ -106,7 +111,9 @@ export function answerLine({ status, at, waited_ms, by, by_rule, open, ...scope 
 
 function remedyAfter({ by_rule, status, at, waited_ms, by, open, ...scope }: Answered): string {
   if (by_rule !== undefined) {
-    return `the rules changed at ${at} (${by_rule}): sbx policy changes PROFILE lists it`;
+    return isGuard(by_rule)
+      ? `the guard ${by_rule} answered it at ${at}: sbx list shows what holds the VM back`
+      : `the rules changed at ${at} (${by_rule}): sbx policy changes PROFILE lists it`;
   }
   if (open) return `${unanswered(waited_ms)}: ${staysOpen(scope.ask_id)}`;
   const again = "when it is tried again, sbx asks lists it and sbx allow ASK lets it pass";

@@ -115,6 +115,8 @@ Deno.test("the record of an answer, in one line", () => {
     [{ scope: "minutes", minutes: 1 }, `denied by a person at ${AT}, for 1 minute (ask-e)`],
     [{ scope: "minutes", minutes: 2 }, `denied by a person at ${AT}, for 2 minutes (ask-e)`],
     [{ status: "expired" }, `no one answered within 7 s; it counted as denied at ${AT}`],
+    [{ by_rule: "web" }, `denied by the changed rules (web) at ${AT}`],
+    [{ by_rule: "guard-response" }, `denied by the guard guard-response at ${AT}`],
   ];
   for (const [answer, line] of cases) assertEquals(answerLine(answered(answer)), line);
 });
@@ -129,6 +131,14 @@ Deno.test("a decision after its ask says how that ended", () => {
   assertEquals(
     remedy({ scope: "session" }),
     `a person denied it at ${AT}, for the session (ask-e): after that, or after sbx stop and sbx start, it is asked again`,
+  );
+  assertEquals(
+    remedy({ by_rule: "web" }),
+    `the rules changed at ${AT} (web): sbx policy changes PROFILE lists it`,
+  );
+  assertEquals(
+    remedy({ by_rule: "guard-response" }),
+    `the guard guard-response answered it at ${AT}: sbx list shows what holds the VM back`,
   );
   const record = {
     ask_id: "ask-e",
