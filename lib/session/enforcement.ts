@@ -230,12 +230,12 @@ export class Enforcement {
     await this.#applyBudget(contract);
     await this.#useDescriptors(contract);
     const keys = await this.#chosenKeys();
+    await this.recording.use(contract.ledger);
     // Events that waited for the new rules go on once this turn ends, and find all of the contract in use.
     this.#apply(contract);
     this.#contract = contract;
     this.#broker.grant(grantOf(contract, keys));
     this.#lifetime.use(contract.corp.vm_minutes);
-    await this.recording.use(contract.ledger);
     if (mcp || serversDiffer(previous, contract)) await (await this.mcp()).refresh(contract);
   }
 

@@ -127,6 +127,18 @@ Deno.test("an event that changed rules let go finds the rest of their contract i
     assertEquals(await deciding, [true, ["web"]]);
   }));
 
+Deno.test("a contract whose limit the ledger does not take leaves the earlier rules in force", () =>
+  withEnforcement({}, async ({ paths, enforcement }) => {
+    await enforcement.recording.close();
+    const before = enforcement.gate.guestRules;
+    await writeContract(
+      paths,
+      contractOf(rule("profiles", "no", "block", "has(http.request)"), { max_bytes: 500_000 }),
+    );
+    const { code } = await assertRejects(() => enforcement.refresh(), SbxError);
+    assertEquals([code, enforcement.gate.guestRules], ["ledger.unavailable", before]);
+  }));
+
 Deno.test("a larger limit reaches a ledger that is full, which then goes on", () =>
   withEnforcement({ on_full: "pause", max_bytes: 500_000 }, async ({ paths, enforcement, news }) => {
     const draft = () => {
