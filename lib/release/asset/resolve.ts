@@ -182,9 +182,10 @@ async function hashOnce(path: string): Promise<FileHash> {
   if (known?.stamp === stamp) return known.result;
   const began = Date.now();
   const result = await blake3File(path);
-  const { ctime } = await Deno.stat(path);
+  // Deno has no time for the epoch, which files of an image that is built reproducibly have.
+  const changed = (await Deno.stat(path)).ctime?.getTime() ?? 0;
   // A write in the same tick of the file system's clock would leave the same stamp.
-  if (await fileStamp(path) === stamp && began - ctime!.getTime() > STAMP_AGE_MS) {
+  if (await fileStamp(path) === stamp && began - changed > STAMP_AGE_MS) {
     hashed.set(path, { stamp, result });
   }
   return result;
