@@ -191,11 +191,22 @@ async function serveExec(session: Session, call: ExecCall, caller: Caller): Prom
 /** Most events that wait for a slow watcher; further ones are dropped, and stay in the ledger. */
 const BACKLOG = 1000;
 
+/**
+ * `ms` that heads wait for newer ones: with the way to the service, less than the 50 ms of
+ * docs/design/contracts/12-ledger.md §12, "Witness".
+ */
+const HEADS_MS = 20;
+
 /** Streams the news of the session to the service until that goes away. */
 async function serveWatch(session: Session, caller: Caller): Promise<void> {
   let sent: Promise<void> = caller.reply({ t: "Info", info: session.info });
+  const heads = newestHeads(session, (reply) => {
+    sent = sent.then(() => caller.reply(reply())).catch(ignore("the watcher has left"));
+  });
   let waiting = 0;
   const stop = session.watch((what) => {
+    // The service compares the record once it hears of the end.
+    heads.sendNow();
     if (waiting >= BACKLOG) return;
     waiting++;
     const reply = "state" in what
@@ -209,7 +220,42 @@ async function serveWatch(session: Session, caller: Caller): Promise<void> {
   });
   await Promise.race([caller.input(), session.ended]);
   stop();
+  heads.stop();
   await sent;
+}
+
+/**
+ * Sends the newest heads of a session's ledger. A service that takes nothing holds up one message, which has
+ * the heads of the time when it goes out.
+ *
+ * @param send queues a message, which is made in its turn
+ */
+function newestHeads(session: Session, send: (make: () => Reply) => void) {
+  let isQueued = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const queue = () => {
+    timer = undefined;
+    if (isQueued || !session.heads) return;
+    isQueued = true;
+    send(() => {
+      isQueued = false;
+      return { t: "Heads", heads: session.heads! };
+    });
+  };
+  const sendNow = () => {
+    if (timer === undefined) return;
+    clearTimeout(timer);
+    queue();
+  };
+  const unwatch = session.watchHeads(() => timer ??= setTimeout(queue, HEADS_MS));
+  queue();
+  return {
+    sendNow,
+    stop() {
+      unwatch();
+      sendNow();
+    },
+  };
 }
 
 type TerminalCall = Extract<Call, { t: "Terminal" }>;

@@ -8,6 +8,7 @@ import {
   type LedgerRow,
 } from "./schema.ts";
 import { SbxError } from "../base/error/mod.ts";
+import type { Heads } from "./witness/schema.ts";
 
 /** Rows of one message to the thread: in larger messages each row costs three times as much. */
 const SEND_ROWS = 100;
@@ -162,11 +163,15 @@ export type Request =
   | { do: "limit"; id: number; maxBytes?: number }
   | { do: "close"; id: number };
 
-/** From the thread: an answer, or a failed write, which is reported once until a flush succeeds. */
+/**
+ * From the thread: an answer; a failed write, which is reported once until a flush succeeds; or the heads of
+ * the rows in the file, when it was opened and after each write.
+ */
 export type Reply =
   | { id: number; value: unknown }
   | { id: number; error: PlainError }
-  | { failed: PlainError };
+  | { failed: PlainError }
+  | { heads: Heads };
 
 /** Answer to `open`: number of rows in each chain. */
 export interface Opened {

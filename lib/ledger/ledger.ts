@@ -4,7 +4,7 @@ import { log } from "../base/log/mod.ts";
 import { Batch, fromPlainError, type Opened, type Reply, type Request, type Rows } from "./batch.ts";
 import type { LastEvent, LedgerEntry, LedgerFinding, LedgerOutcome, LedgerRow } from "./schema.ts";
 import { refusalBytes } from "./failure.ts";
-import { writeSignedSeal } from "./chain.ts";
+import { type ChainHeads, writeSignedSeal } from "./chain.ts";
 import { timeLimit } from "../base/time/mod.ts";
 
 /**
@@ -25,6 +25,8 @@ export interface LedgerOptions {
   sign?(text: string): Promise<string | undefined>;
   /** called when writing fails, once until a flush succeeds: the caller then fails closed */
   onError?(error: SbxError): void;
+  /** gets the ends of the chains in the file: once it is open, and after each write */
+  onHeads?(heads: ChainHeads): void;
 }
 
 /**
@@ -51,7 +53,7 @@ export class Ledger {
     this.#path = path;
     this.#options = options;
     this.#maxBytes = options.maxBytes;
-    this.#thread = new LedgerThread((error) => this.#fail(error));
+    this.#thread = new LedgerThread((error) => this.#fail(error), (heads) => options.onHeads?.(heads));
   }
 
   /**
@@ -295,6 +297,7 @@ class LedgerThread {
   /** by request id */
   readonly #unanswered = new Map<number, Resolvers>();
   readonly #onFailure: (error: SbxError) => void;
+  readonly #onHeads: (heads: ChainHeads) => void;
   /** number of batches handled by the thread */
   readonly #progress = new Int32Array(new SharedArrayBuffer(4));
   #sent = 0;
@@ -302,9 +305,13 @@ class LedgerThread {
   /** set once the thread has ended */
   #ended?: SbxError;
 
-  /** @param onFailure called when rows could not be written, and when the thread fails */
-  constructor(onFailure: (error: SbxError) => void) {
+  /**
+   * @param onFailure called when rows could not be written, and when the thread fails
+   * @param onHeads gets the ends of the chains after each write
+   */
+  constructor(onFailure: (error: SbxError) => void, onHeads: (heads: ChainHeads) => void) {
     this.#onFailure = onFailure;
+    this.#onHeads = onHeads;
     this.#worker.onmessage = ({ data }: MessageEvent<Reply>) => this.#receive(data);
     this.#worker.onerror = (event) => {
       event.preventDefault();
@@ -348,6 +355,7 @@ class LedgerThread {
   }
 
   #receive(reply: Reply): void {
+    if ("heads" in reply) return this.#onHeads(reply.heads);
     if ("failed" in reply) return this.#onFailure(fromPlainError(reply.failed));
     const resolvers = this.#unanswered.get(reply.id);
     this.#unanswered.delete(reply.id);

@@ -80,6 +80,7 @@ function open(request: Request & { do: "open" }): Opened {
     owner = sessionId;
     removeSeal(path);
     chain = new Chain(heads);
+    reportHeads();
     return { events: heads.events, outcomes: heads.outcomes };
   } catch (error) {
     writer.close();
@@ -100,6 +101,11 @@ async function close(): Promise<string> {
   return await writeSeal(path, owner, chain.heads, folded);
 }
 
+/** Reports the ends of the chains, all of whose rows are in the file. */
+function reportHeads(): void {
+  port.postMessage({ heads: chain.heads });
+}
+
 /**
  * @throws {SbxError} `ledger.full`: every row is written, and there is room for no more
  * @throws the database's error; unwritten rows stay in `chain`
@@ -108,7 +114,10 @@ function writeAll(): void {
   clearTimeout(timer);
   timer = undefined;
   failed = true;
-  if (chain.rows > 0) writer.write(chain);
+  if (chain.rows > 0) {
+    writer.write(chain);
+    reportHeads();
+  }
   chain.clear();
   if (writer.isFull()) throw fullError(path);
   failed = false;

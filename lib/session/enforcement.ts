@@ -63,7 +63,7 @@ export interface EnforcementOptions extends Pick<RecordingOptions, "onUnrecorded
   home: Home;
   paths: SessionPaths;
   record: VmRecord;
-  report: Pick<SessionReport, "tell" | "set" | "change">;
+  report: Pick<SessionReport, "tell" | "set" | "change" | "noteHeads">;
   /** the machine has lived as long as corp allows */
   onLifetime(): void;
   /** stops the machine after a finding; absent: no machine runs */
@@ -162,6 +162,7 @@ export class Enforcement {
       onUnrecorded,
       onRecorded,
       tell: (notice) => report.tell(notice),
+      onHeads: (heads) => report.noteHeads(heads),
       before: (event) => turns.before(event),
       ended: (event, response) => turns.ended(event, response),
       hold: responder,

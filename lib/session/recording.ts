@@ -2,7 +2,7 @@
 import type { Home } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";
 import { backgroundDelay } from "../base/time/mod.ts";
-import { Ledger } from "../ledger/mod.ts";
+import { Ledger, type LedgerOptions } from "../ledger/mod.ts";
 import type { Collecting } from "./collecting.ts";
 import type { Contract } from "./files/contract.ts";
 
@@ -22,6 +22,8 @@ export interface RecordingOptions {
   onUnrecorded(error: Error, pause: boolean): Promise<void>;
   /** the ledger is written again */
   onRecorded(): Promise<void>;
+  /** as in the options of a ledger */
+  onHeads?: LedgerOptions["onHeads"];
 }
 
 /** The ledger of one running session. */
@@ -40,13 +42,14 @@ export class Recording {
 
   /** @throws {SbxError} as {@linkcode Ledger.open} */
   static async open(options: RecordingOptions): Promise<Recording> {
-    const { home, path, sessionId, terms } = options;
+    const { home, path, sessionId, terms, onHeads } = options;
     const ledger = await Ledger.open(path, {
       sessionId,
       maxBytes: terms.max_bytes,
       // Loaded at the end: no boot waits for signatures.
       sign: async (text) => await (await import("../release/signing/mod.ts")).signSeal(home, text),
       onError: (error) => void recording.#retry(error),
+      onHeads,
     });
     const recording: Recording = new Recording(options, ledger);
     await recording.#collect();

@@ -5,6 +5,7 @@ import type { SessionNotice } from "./gate/mod.ts";
 import type { MachineInfo } from "./ipc/mod.ts";
 import type { SessionPaths } from "./files/paths.ts";
 import { writeState } from "./files/record.ts";
+import type { ChainHeads } from "../ledger/mod.ts";
 
 /** Reports of a session. */
 export type Report = SessionNotice | MachineInfo | TurnNotice;
@@ -14,6 +15,8 @@ type Listener = (what: Report) => void;
 export class SessionReport {
   readonly #paths: SessionPaths;
   readonly #listeners = new Set<Listener>();
+  readonly #onHeads = new Set<() => void>();
+  #heads?: ChainHeads;
   #info: MachineInfo = { state: "Booting", boot_stages: [], pid: Deno.pid };
   /** the last write of the state; the next one waits for it */
   #written = Promise.resolve();
@@ -29,6 +32,22 @@ export class SessionReport {
   /** The machine is gone, and its last state is set. */
   get hasEnded(): boolean {
     return hasEnded(this.#info);
+  }
+
+  /** Newest heads of the rows in the session's ledger; absent until it is open. */
+  get heads(): ChainHeads | undefined {
+    return this.#heads;
+  }
+
+  noteHeads(heads: ChainHeads): void {
+    this.#heads = heads;
+    for (const listener of this.#onHeads) listener();
+  }
+
+  /** @param listener called when there are newer heads @returns a function that stops the watching */
+  watchHeads(listener: () => void): () => void {
+    this.#onHeads.add(listener);
+    return () => this.#onHeads.delete(listener);
   }
 
   /** @returns a function that stops the watching */

@@ -49,7 +49,7 @@ import {
   TCP_FRAME_LIMIT,
   TCP_STREAMS_MAX,
 } from "../machine/guest/wire/mod.ts";
-import { startThreadAhead } from "../ledger/mod.ts";
+import { type ChainHeads, startThreadAhead } from "../ledger/mod.ts";
 
 /** Longest time in `ms` for a guest to write everything out when it is stopped. */
 const STOP_DEADLINE_MS = timeLimit(15_000);
@@ -135,6 +135,16 @@ export class Session {
 
   get info(): MachineInfo {
     return this.#report.info;
+  }
+
+  /** Newest heads of the rows in its ledger; absent until that is open. */
+  get heads(): ChainHeads | undefined {
+    return this.#report.heads;
+  }
+
+  /** As {@linkcode SessionReport.watchHeads}. */
+  watchHeads(onChange: () => void): () => void {
+    return this.#report.watchHeads(onChange);
   }
 
   /** @returns a function that stops the watching */

@@ -23,7 +23,7 @@ export interface RecordParts {
 
 export type GateTerms =
   & Pick<GateOptions, "tell" | "before" | "ended" | "hold">
-  & Pick<RecordingOptions, "home" | "path" | "onUnrecorded" | "onRecorded">
+  & Pick<RecordingOptions, "home" | "path" | "onUnrecorded" | "onRecorded" | "onHeads">
   & { contract: Contract; record: VmRecord };
 
 /**
@@ -32,7 +32,7 @@ export type GateTerms =
  * @throws {SbxError} `policy.invalid`, `detection.conflict`, or an error of opening the ledger
  */
 export async function openGate(
-  { home, path, contract, record, onUnrecorded, onRecorded, ...watchers }: GateTerms,
+  { home, path, contract, record, onUnrecorded, onRecorded, onHeads, ...watchers }: GateTerms,
 ): Promise<RecordParts> {
   const policy = compileLayers(contract);
   const broker = await CredentialBroker.open({
@@ -49,6 +49,7 @@ export async function openGate(
     terms,
     onUnrecorded,
     onRecorded,
+    onHeads,
   });
   try {
     const gate = new SessionGate({

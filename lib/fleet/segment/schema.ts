@@ -3,6 +3,7 @@
  * (docs/design/contracts/12-ledger.md §12).
  */
 import { z } from "zod";
+import { Heads } from "../../ledger/witness/schema.ts";
 
 /** Format of machine ids (SHA-256 of their key) and of hashes. */
 export const HEX64 = /^[0-9a-f]{64}$/;
@@ -12,15 +13,7 @@ export const SESSION_ID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const hash = z.string().regex(HEX64, "must be 64 hex characters");
 const length = z.int().min(0);
 
-/** Lengths of a ledger's three chains, and their final hashes. */
-export const Heads = z.strictObject({
-  events: length,
-  head_hash: hash,
-  outcomes: length,
-  outcome_hash: hash,
-  journal: length,
-  journal_hash: hash,
-});
+export { Heads };
 
 export const SegmentHeader = z.strictObject({
   schema: z.literal("sbx.ledger-segment.v1"),

@@ -105,7 +105,7 @@ export class Launcher {
         if (vm.watch !== watch) return;
         if (reply.t === "Info") onState(vm, reply.info);
         else if (reply.t === "Turn") this.#options.onTurn(vm, reply);
-        else onNotice(vm, { type: reply.type, payload: reply.payload });
+        else if (reply.t === "Notice") onNotice(vm, { type: reply.type, payload: reply.payload });
       }
     } catch (error) {
       // One of another version runs on, unseen until it is stopped.

@@ -6,6 +6,7 @@
 import { z } from "zod";
 import { ProgramLimits, ReachedLimit } from "../../machine/limit/schema.ts";
 import { BudgetUse } from "../../policy/budget/schema.ts";
+import { Heads } from "../../ledger/witness/schema.ts";
 import { JobId, JobRecord } from "../job/schema.ts";
 import { RuleCounter } from "../../detection/match/schema.ts";
 import { Hold } from "../../detection/response/schema.ts";
@@ -271,6 +272,8 @@ export const Reply = z.discriminatedUnion("t", [
     type: z.enum(["security-event", "finding", "ask"]),
     payload: z.record(z.string(), z.unknown()),
   }),
+  /** heads of the rows in the ledger: the newest ones, within 50 ms of their write */
+  z.strictObject({ t: z.literal("Heads"), heads: Heads }),
   /** a turn of an agent begins, and waits for `TurnKept` for a while */
   z.strictObject({ t: z.literal("Turn"), turn: z.uuid(), at_unix_ms: z.int() }),
   /** `decided`: the last ones that changed rules decided */
@@ -317,7 +320,7 @@ export type Reply = z.infer<typeof Reply>;
 /** Kinds of replies to each call; `Failed` replies to any. */
 export const REPLIES = {
   Boot: ["Info"],
-  Watch: ["Info", "Notice", "Turn"],
+  Watch: ["Info", "Notice", "Heads", "Turn"],
   Info: ["Info"],
   Exec: ["Output", "Taken", "Exited"],
   Terminal: ["Output"],

@@ -148,7 +148,7 @@ Deno.test("the processes of one session share its budget", async () => {
       home,
       paths,
       record: recordOf(id, "v"),
-      report: { tell() {}, set() {}, change() {} },
+      report: { tell() {}, set() {}, change() {}, noteHeads() {} },
       onUnrecorded: () => Promise.resolve(),
       onRecorded: () => Promise.resolve(),
       onLifetime() {},

@@ -48,6 +48,7 @@ async function withEnforcement(
       record: recordOf(id, "v"),
       report: {
         tell() {},
+        noteHeads() {},
         set() {},
         change: (change) => {
           if ("network_error" in change) say(`network: ${change.network_error ?? "there"}`);
