@@ -3,6 +3,7 @@ import { Enrolment, HomeCertificate, HomeProof } from "../lib/fleet/enrolment/mo
 import { Erasure, RetentionFile } from "../lib/fleet/erase/mod.ts";
 import { Asked, ReaderFile } from "../lib/fleet/reader/mod.ts";
 import { LogEntry, Witness } from "../lib/fleet/log/mod.ts";
+import { LedgerWitness } from "../lib/ledger/witness/schema.ts";
 import { Redaction, SegmentHeader } from "../lib/fleet/segment/schema.ts";
 import { ReportBody } from "../lib/fleet/ship/report.ts";
 import { AggregatorDefinition } from "../lib/mcp/definition.ts";
@@ -39,6 +40,7 @@ const WRITTEN: [name: string, schema: z.ZodType, description: string][] = [
   ["FleetRetention", RetentionFile, "`retention.toml` of a store"],
   ["FleetReader", ReaderFile, "`reader.toml` of a store"],
   ["FleetAsked", Asked, "A line of `asked.jsonl` of a store"],
+  ["LedgerWitness", LedgerWitness, "`record/heads/<session id>.json` of a home"],
   ["FleetWitness", Witness, "`fleet/witness.json` of a home"],
   ["HomeCertificate", HomeCertificate, "Payload of `fleet/homes/<home id>.json` beside corp.toml"],
   ["HomeProof", HomeProof, "Payload of `attest/home-proof.json` of a home"],

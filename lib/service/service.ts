@@ -41,8 +41,9 @@ import { Supervisor } from "./vm/supervisor.ts";
 import { beginTrialSweep } from "./vm/trials.ts";
 import { Tasks } from "./tasks.ts";
 import { Templates } from "./vm/templates.ts";
+import { Witnesses } from "./record/witness.ts";
 import { Updates } from "./updates.ts";
-import type { Vm } from "./vm/vm.ts";
+import { isAlive, type Vm } from "./vm/vm.ts";
 import { asSbxError, ifFound, ignore, SbxError } from "../base/error/mod.ts";
 import { backgroundInterval, backgroundTimeout } from "../base/time/mod.ts";
 
@@ -64,6 +65,7 @@ export class Service implements Configuration {
   readonly registry: Registry;
   readonly bin: Bin;
   readonly sessions: Sessions;
+  readonly witnesses: Witnesses;
   readonly notices = new Notices();
   readonly hypervisor: Hypervisor = hostHypervisor();
   readonly accelerators: AcceleratorChooser;
@@ -105,6 +107,7 @@ export class Service implements Configuration {
     this.registry = new Registry(home);
     this.bin = new Bin(home);
     this.sessions = new Sessions(home);
+    this.witnesses = new Witnesses(home);
     this.accelerators = new AcceleratorChooser(home, this.hypervisor);
     this.tasks = new Tasks(home, this.notices);
     this.templates = new Templates(this);
@@ -125,7 +128,8 @@ export class Service implements Configuration {
       }
       this.notices.publish(notice);
     };
-    this.records = new HostRecords({ home, settings, corp, sessions: this.sessions, onNotice });
+    const { sessions, witnesses } = this;
+    this.records = new HostRecords({ home, settings, corp, sessions, witnesses, onNotice });
     this.secrets = new SecretPrograms(home, this.registry);
     this.supervisor = new Supervisor({
       home,
@@ -136,7 +140,8 @@ export class Service implements Configuration {
       standing: this.standing,
       registry: this.registry,
       bin: this.bin,
-      sessions: this.sessions,
+      sessions,
+      witnesses,
       notices: this.notices,
       hypervisor: this.hypervisor,
       accelerators: this.accelerators,
@@ -235,6 +240,8 @@ export class Service implements Configuration {
     beginTrialSweep(this);
     this.idle.watch();
     this.secrets.provideAll();
+    const still = this.registry.all().filter(({ state }) => !isAlive(state)).map(({ record }) => record.id);
+    this.witnesses.load(still).catch((error) => log.warn("comparing records:", error));
   }
 
   /** Notifies listeners and the log of the state of corp.toml. */
@@ -265,6 +272,7 @@ export class Service implements Configuration {
       this.feeds.close(),
       this.supervisor.close(),
       this.#contacts.close(),
+      this.witnesses.close(),
     ]);
     const { servicePidFile } = this.home;
     if (namesThisProcess(servicePidFile)) removeIfThere(servicePidFile);

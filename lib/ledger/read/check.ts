@@ -3,6 +3,7 @@ import type { Client } from "../database.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import type { Event } from "../../event/mod.ts";
 import { digestText, journalLink } from "../chain.ts";
+import type { Break } from "../witness/mod.ts";
 import {
   EVENT_COLUMNS,
   GENESIS,
@@ -88,6 +89,8 @@ export interface Problem {
   sequence?: number;
   event_id?: string;
   reason: string;
+  /** code of a difference from the heads that the service has witnessed */
+  code?: Break["code"];
 }
 
 /** Rows of a chain that a thread of its own checks. */

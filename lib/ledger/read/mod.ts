@@ -63,7 +63,22 @@ export {
   readEvidence,
   readStatements,
 } from "./evidence.ts";
-export { type ChainLengths, isRest, type LedgerRows, readHeads, readHeadsAt, readRowsAfter } from "./rows.ts";
+export {
+  type ChainLengths,
+  isRest,
+  type LedgerRows,
+  readHeads,
+  readHeadsAt,
+  readHeadsAtEach,
+  readRowsAfter,
+} from "./rows.ts";
 export { renameDamagedIndex, sealAbandoned, type SessionEntry, SessionIndex } from "./sessions.ts";
 export { exportRecord } from "./export.ts";
-export { readOwner, type SealCheck, type SealSigner, type Verification, verifyLedger } from "./verify.ts";
+export {
+  readOwner,
+  type SealCheck,
+  type SealSigner,
+  type Verification,
+  verifyLedger,
+  type Witnessed,
+} from "./verify.ts";

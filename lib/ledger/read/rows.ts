@@ -168,6 +168,51 @@ export function readHeadsAt(path: string, lengths: ChainLengths): Promise<ChainH
   return withLedger(path, (client) => headsAt(client, lengths));
 }
 
+/**
+ * Reads the heads that a ledger had at several lengths, and the ones that it has now, in one reading.
+ * @returns hashes in the order of `all`, as of {@linkcode readHeadsAt}
+ */
+export function readHeadsAtEach(
+  path: string,
+  all: readonly ChainLengths[],
+): Promise<{ now: ChainHeads; then: ChainHeads[] }> {
+  return withLedger(path, async (client) => {
+    const now = await headsAt(client, await lengthsOf(client));
+    const bound = await isBound(client);
+    const hashes = async (table: string, key: string, column: string, at: number[]) => {
+      const rows = await selectText(
+        client,
+        ["place", "head"],
+        `FROM (SELECT ${key} AS place, ${column} AS head FROM ${table}
+           WHERE ${key} IN (SELECT value FROM json_each(?)))`,
+        [JSON.stringify(at)],
+      );
+      return new Map([[0, GENESIS], ...rows.map(({ place, head }) => [Number(place), head ?? ""] as const)]);
+    };
+    const events = await hashes("entries", "sequence", eventHead(bound), all.map(({ events }) => events));
+    const outcomes = await hashes("outcomes", "number", "hash", all.map(({ outcomes }) => outcomes));
+    const journal = bound
+      ? await hashes("journal", "number", "link", all.map(({ journal }) => journal))
+      : new Map([[0, GENESIS]]);
+    const then = all.map((at) => ({
+      events: at.events,
+      head_hash: events.get(at.events) ?? "",
+      outcomes: at.outcomes,
+      outcome_hash: outcomes.get(at.outcomes) ?? "",
+      journal: at.journal,
+      journal_hash: journal.get(at.journal) ?? "",
+    }));
+    return { now, then };
+  });
+}
+
+/** Column of the hash that the event after a row follows. */
+function eventHead(bound: boolean): string {
+  return bound
+    ? "iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash)"
+    : "hash";
+}
+
 export async function lengthsOf(client: Client): Promise<ChainLengths> {
   const last = async (table: string, key: string) => {
     const [row] = await selectText(client, ["last"], `FROM (SELECT max(${key}) AS last FROM ${table})`);
@@ -195,12 +240,9 @@ async function headsAt(
     );
     return row?.head ?? "";
   };
-  const head = bound
-    ? "iif(sequence > (SELECT after_sequence FROM ledger_bound), coalesce(record_hash, hash), hash)"
-    : "hash";
   return {
     events,
-    head_hash: await hashAt("entries", "sequence", head, events),
+    head_hash: await hashAt("entries", "sequence", eventHead(bound), events),
     outcomes,
     outcome_hash: await hashAt("outcomes", "number", "hash", outcomes),
     journal,

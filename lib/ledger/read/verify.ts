@@ -7,7 +7,19 @@ import { BOUND_VERSION } from "../schema.ts";
 import { openLedger, parseJson, selectText, withLedger } from "./open.ts";
 import { digestText, findSealMismatch, readSeal } from "../chain.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import { checkChain, EVENTS, JOURNAL, newState, OUTCOMES, type Problem } from "./check.ts";
+import {
+  type ChainState,
+  type ChainTable,
+  type ChainTerms,
+  checkChain,
+  EVENTS,
+  JOURNAL,
+  newState,
+  OUTCOMES,
+  type Problem,
+  stateAt,
+} from "./check.ts";
+import { findBreak, type LedgerWitness } from "../witness/mod.ts";
 import { type RestThread, startRest } from "./rest.ts";
 
 /** Key that signed a seal. One that is not trusted proves nothing. */
@@ -25,8 +37,20 @@ export interface Verification {
   sealed: boolean;
   /** key that signed the seal; absent: the seal is not signed, or nothing could check it */
   signed_by?: SealSigner;
+  /** the record has the heads that the service had seen; absent: it has not, or the service saw none */
+  witnessed?: Witnessed;
   /** first problem */
   first_bad?: Problem;
+}
+
+/** The part of a record that the service saw while its writer, another process, wrote it. */
+export interface Witnessed {
+  /** number of the last event that it saw */
+  events: number;
+  /** ISO 8601: time at which it saw that */
+  at: string;
+  /** number of events after that one */
+  newer: number;
 }
 
 /** Checks the signature of a sealed ledger. */
@@ -52,18 +76,21 @@ const SESSION_FOLDER = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
  * @param expected session that the ledger must belong to; by default the one that
  * its folder is named by, if it is
  * @param checkSeal checks the signature of the seal
+ * @param witness heads that the record must have at their lengths, read before this call
  * @throws {SbxError} `ledger.not_found`, `ledger.version.conflict`, `ledger.unavailable`
  */
 export async function verifyLedger(
   path: string,
   expected = sessionOfFolder(path),
   checkSeal?: SealCheck,
+  witness?: LedgerWitness,
 ): Promise<Verification> {
   const [events, outcomes, journal] = [newState(), newState(), newState()];
   let client: Client | undefined;
   let rest: RestThread | undefined;
   let problem: Problem | undefined;
   let owner = "";
+  let witnessed: Witnessed | undefined;
   try {
     client = await openLedger(path, (reason) => problem = { reason });
     // Reading such a database may never end.
@@ -85,6 +112,13 @@ export async function verifyLedger(
       (isBound ? await checkChain(client, JOURNAL, journal) ?? await checkBound(client) : undefined) ??
       await checkReferences(client) ??
       await checkStructure(client);
+    if (!problem && witness) {
+      problem = await checkWitness(client, witness, { events, outcomes, journal }, terms);
+      if (!problem) {
+        const { at, heads } = witness;
+        witnessed = { events: heads.events, at, newer: events.length - heads.events };
+      }
+    }
   } catch (error) {
     if (error instanceof SbxError) throw error;
     // A failed read proves nothing about a record.
@@ -117,8 +151,30 @@ export async function verifyLedger(
     events: events.length,
     sealed: seal !== undefined,
     ...(signer && { signed_by: signer }),
+    ...(witnessed && { witnessed }),
     ...(problem && { first_bad: problem }),
   };
+}
+
+/** Compares a record whose chains are good with the heads that the service has witnessed. */
+async function checkWitness(
+  client: Client,
+  { heads, problem }: LedgerWitness,
+  chains: { events: ChainState; outcomes: ChainState; journal: ChainState },
+  terms: ChainTerms,
+): Promise<Problem | undefined> {
+  if (problem) return { code: problem.code, reason: `${problem.reason} (found ${problem.at})` };
+  const hashAt = async (chain: ChainTable, length: number) =>
+    (await stateAt(client, chain, length, terms))?.hash ?? "";
+  return findBreak(heads, {
+    head_hash: await hashAt(EVENTS, heads.events),
+    outcome_hash: await hashAt(OUTCOMES, heads.outcomes),
+    journal_hash: await hashAt(JOURNAL, heads.journal),
+  }, {
+    events: chains.events.length,
+    outcomes: chains.outcomes.length,
+    journal: chains.journal.length,
+  });
 }
 
 function sessionOfFolder(path: string): string | undefined {

@@ -11,6 +11,7 @@ import { corpLayer, type FleetBundles, profileProblems, requireGood } from "../.
 import type { EventFeeds } from "../record/event_feed.ts";
 import type { FleetShipping } from "../record/fleet_shipping.ts";
 import type { RecordRoom } from "../record/room.ts";
+import type { Witnesses } from "../record/witness.ts";
 import type { Registry } from "../vm/registry.ts";
 import type { Sessions } from "../record/sessions.ts";
 import type { Templates } from "../vm/templates.ts";
@@ -30,6 +31,7 @@ export interface HealthSources extends VmHealthSources {
   feeds: Pick<EventFeeds, "problems">;
   bundles: Pick<FleetBundles, "problems">;
   room: Pick<RecordRoom, "problems">;
+  witnesses: Pick<Witnesses, "problems">;
 }
 
 /** Runs probes at once. @returns the issues in the order of the probes */
@@ -46,7 +48,7 @@ export async function runProbes(probes: readonly Probe[], ms = PROBE_MS): Promis
 
 /** The probes of one home. */
 export function healthProbes(sources: HealthSources, program = programFile()): Probe[] {
-  const { home, corp, registry, sessions, templates, fleet, feeds, bundles, room } = sources;
+  const { home, corp, registry, sessions, templates, fleet, feeds, bundles, room, witnesses } = sources;
   return [
     ["the program of this service", () => checkProgram(program)],
     ["the key of this machine", () => checkKey(home)],
@@ -58,6 +60,7 @@ export function healthProbes(sources: HealthSources, program = programFile()): P
     ["the sinks of events", () => Promise.resolve(feeds.problems())],
     ["the fleet's bundle", () => Promise.resolve(bundles.problems())],
     ["the room of records", () => Promise.resolve(room.problems())],
+    ["the ends of records", () => witnesses.problems()],
     ...vmProbes(sources),
   ];
 }

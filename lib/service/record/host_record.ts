@@ -19,6 +19,7 @@ import { companionContract } from "../vm/mcp_companions.ts";
 import { corpLayer, ledgerOf } from "../../home/mod.ts";
 import type { AnsweredBy } from "../../policy/mod.ts";
 import type { Sessions } from "./sessions.ts";
+import type { Witnesses } from "./witness.ts";
 import type { ProcessNotice } from "../notice.ts";
 import { isAlive, type Vm } from "../vm/vm.ts";
 import { requireIdle } from "../vm/vm_states.ts";
@@ -33,6 +34,7 @@ export interface HostRecordOptions {
   settings: SettingsStore;
   corp: CorpStore;
   sessions: Pick<Sessions, "begin">;
+  witnesses: Pick<Witnesses, "begin" | "take" | "ended">;
   /** news of a session without a process */
   onNotice(vm: Vm, notice: ProcessNotice): void;
 }
@@ -107,22 +109,28 @@ export class HostRecords {
   /** Works with the record of a VM without a process, one work after the other. */
   async #use<T>(vm: Vm, work: (record: StillRecord) => Promise<T>): Promise<T> {
     requireIdle(vm);
-    const still = vm.still ??= new Still(() => this.#open(vm));
+    const still = vm.still ??= new Still(
+      () => this.#open(vm),
+      () => this.#options.witnesses.ended(vm.record.id),
+    );
     return await still.use(work);
   }
 
   async #open(vm: Vm): Promise<StillRecord> {
-    const { home, settings, corp, sessions, onNotice } = this.#options;
+    const { home, settings, corp, sessions, witnesses, onNotice } = this.#options;
+    const { id } = vm.record;
     const [before, corpTerms] = await Promise.all([readContract(vm.paths), corpLayer(corp)]);
     const now: Contract = { ...before, corp: corpTerms, ledger: ledgerOf(settings, corp) };
     const { StillRecord } = await import("../../session/offline/mod.ts");
-    await sessions.begin(vm.record.id);
+    await sessions.begin(id);
+    await witnesses.begin(id);
     return await StillRecord.open({
       home,
       paths: vm.paths,
       record: vm.record,
       contract: vm.record.parent ? companionContract(now) : now,
       tell: ({ type, payload }) => onNotice(vm, { type, payload: { ...payload } }),
+      onHeads: (heads) => witnesses.take(id, heads),
     });
   }
 }
@@ -130,13 +138,15 @@ export class HostRecords {
 /** One VM's record, open while it is used. */
 class Still {
   readonly #open: () => Promise<StillRecord>;
+  readonly #onClosed: () => Promise<void>;
   #opened?: Opened;
   /** the last work; the next one waits for it */
   #tail: Promise<unknown> = Promise.resolve();
   #timer?: ReturnType<typeof setTimeout>;
 
-  constructor(open: () => Promise<StillRecord>) {
+  constructor(open: () => Promise<StillRecord>, onClosed: () => Promise<void>) {
     this.#open = open;
+    this.#onClosed = onClosed;
   }
 
   use<T>(work: (record: StillRecord) => Promise<T>): Promise<T> {
@@ -167,6 +177,8 @@ class Still {
     clearTimeout(this.#timer);
     const opened = this.#opened;
     this.#opened = undefined;
-    await opened?.record.close().catch((error) => log.warn(error));
+    if (!opened) return;
+    await opened.record.close().catch((error) => log.warn(error));
+    await this.#onClosed();
   }
 }

@@ -1,11 +1,12 @@
 /** Sessions of a home, from their index (`main.db`) or, without it, from their ledgers and VMs. */
 import { dirname, join } from "node:path";
-import { ignore, type SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, type SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { diskUse } from "../../base/disk/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { count } from "../../base/text/mod.ts";
 import type { SessionEntry, SessionIndex } from "../../ledger/read/mod.ts";
+import { witnessPath } from "../../ledger/witness/mod.ts";
 import type { Register, Removal } from "../../fleet/register/mod.ts";
 import { readRecord, readState, sessionPaths, type VmRecord } from "../../session/mod.ts";
 import { isAlive } from "../vm/vm.ts";
@@ -168,9 +169,8 @@ export class Sessions {
     }
     // Then the entry: an entry without a ledger means a ledger removed by other hands.
     await index.remove(id);
-    await Deno.remove(dirname(ledger), { recursive: true }).catch((error) => {
-      if (!(error instanceof Deno.errors.NotFound)) throw error;
-    });
+    await ifFound(Deno.remove(dirname(ledger), { recursive: true }));
+    await ifFound(Deno.remove(witnessPath(this.#home, id)));
     return { events: heads?.events ?? 0, bytes };
   }
 

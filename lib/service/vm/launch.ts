@@ -13,6 +13,7 @@ import type { ReplyTo } from "../../session/ipc/mod.ts";
 import { SpareProcess } from "./spare.ts";
 import { acceleratorOf } from "./suspension.ts";
 import type { Sessions } from "../record/sessions.ts";
+import type { Witnesses } from "../record/witness.ts";
 import type { Templates } from "./templates.ts";
 import { isAlive, type Vm } from "./vm.ts";
 import { isForeign, settle } from "./vm_process.ts";
@@ -29,6 +30,7 @@ export interface LauncherOptions {
   templates: Templates;
   secrets: Pick<SecretPrograms, "provide">;
   sessions: Pick<Sessions, "begin">;
+  witnesses: Pick<Witnesses, "begin" | "take" | "ended">;
   /** a VM's process reported a state, or has ended */
   onState(vm: Vm, state: Vm["state"]): void;
   /** a VM's process reported news of its session */
@@ -68,6 +70,8 @@ export class Launcher {
     vm.state = { state: "Booting", boot_stages: [], pid: 0 };
     // The last report of the process before this one may still be on its way.
     vm.watch = undefined;
+    // Its process opens the ledger at once.
+    await this.#options.witnesses.begin(vm.record.id);
     const process = await spawnProcess(home, vm, this.#spare);
     try {
       const [choice] = await Promise.all([
@@ -97,22 +101,25 @@ export class Launcher {
 
   /** Follows the reports of a VM's process until it ends. */
   async watch(vm: Vm): Promise<void> {
-    const { onState, onNotice } = this.#options;
+    const { onState, onNotice, onTurn, witnesses } = this.#options;
     const watch = vm.watch = Symbol("watch");
     try {
       using stream = await vm.process.open({ t: "Watch" });
       for (let reply = await stream.next(); reply !== null; reply = await stream.next()) {
         if (vm.watch !== watch) return;
         if (reply.t === "Info") onState(vm, reply.info);
-        else if (reply.t === "Turn") this.#options.onTurn(vm, reply);
-        else if (reply.t === "Notice") onNotice(vm, { type: reply.type, payload: reply.payload });
+        else if (reply.t === "Heads") witnesses.take(vm.record.id, reply.heads);
+        else if (reply.t === "Turn") onTurn(vm, reply);
+        else onNotice(vm, { type: reply.type, payload: reply.payload });
       }
     } catch (error) {
       // One of another version runs on, unseen until it is stopped.
       if (isForeign(error)) return;
       // The process went away: the state on disk has the reason.
     }
-    if (vm.watch === watch && isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
+    if (vm.watch !== watch) return;
+    if (isAlive(vm.state)) onState(vm, await settle(vm.paths, vm.state));
+    await witnesses.ended(vm.record.id);
   }
 
   get spareRamMb(): number | undefined {

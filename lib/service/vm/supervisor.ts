@@ -61,7 +61,7 @@ import { exclusive, VmStates } from "./vm_states.ts";
 export interface SupervisorOptions
   extends
     BootSources,
-    Pick<LauncherOptions, "accelerators" | "templates" | "secrets" | "onNotice" | "onTurn"> {
+    Pick<LauncherOptions, "accelerators" | "templates" | "secrets" | "witnesses" | "onNotice" | "onTurn"> {
   hypervisor: Hypervisor;
   registry: Registry;
   sessions: Sessions;

@@ -14,6 +14,7 @@ import {
   decideFile,
   type FileDecision,
   type FileRequest,
+  type GateTerms,
   openGate,
   type RecordParts,
 } from "../session_gate.ts";
@@ -29,6 +30,8 @@ export interface StillOptions {
   record: VmRecord;
   contract: Contract;
   tell(notice: SessionNotice): void;
+  /** as in the options of a ledger */
+  onHeads?: GateTerms["onHeads"];
 }
 
 /**
@@ -45,7 +48,7 @@ export class StillRecord {
   }
 
   /** @throws {SbxError} `policy.invalid`, `detection.conflict`, or an error of opening the ledger */
-  static async open({ home, paths, record, contract, tell }: StillOptions): Promise<StillRecord> {
+  static async open({ home, paths, record, contract, tell, onHeads }: StillOptions): Promise<StillRecord> {
     const { url: _, auth_token_file: __, ...kept } = contract.ledger;
     const parts = await openGate({
       home,
@@ -54,6 +57,7 @@ export class StillRecord {
       // The service sends the rest of a session without a process to corp's collecting server.
       contract: { ...contract, ledger: kept },
       tell,
+      onHeads,
       // The gate refuses events that cannot be recorded; no program runs that would have to pause.
       onUnrecorded: (error) => Promise.resolve(log.error(error.message)),
       onRecorded: () => Promise.resolve(),

@@ -45,6 +45,7 @@ Deno.test("a program that is gone, and a VM whose process does not answer, are i
         feeds: { problems: () => [] },
         bundles: { problems: () => [] },
         room: { problems: () => ["records take too much"] },
+        witnesses: { problems: () => Promise.resolve([]) },
         standing: { notesOf: () => Promise.resolve([]) },
         templates: { status: () => Promise.resolve({ problems: ["a template failed"] }) },
       } as unknown as Parameters<typeof healthProbes>[0],
