@@ -78,6 +78,7 @@ export { type Configuration, Service } from "./service.ts";
 export { Updates } from "./updates.ts";
 export { removeSession } from "./record/removal.ts";
 export { Sessions } from "./record/sessions.ts";
+export type { Witnesses } from "./record/witness.ts";
 export { Snapshots } from "./run/snapshots.ts";
 export { States } from "./run/states.ts";
 export { ReleaseStanding } from "./contract/publisher_status.ts";

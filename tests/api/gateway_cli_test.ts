@@ -1,6 +1,8 @@
 /** Commands of the real CLI through a real gateway, with a small upstream in place of the service. */
 import { assertEquals, assertMatch } from "@std/assert";
 import { join } from "node:path";
+import type { ChainHeads } from "../../lib/ledger/mod.ts";
+import { readHeads, readHeadsAt } from "../../lib/ledger/read/mod.ts";
 import { limitChild } from "../helper/child.ts";
 import { writeEvents } from "../helper/ledger.ts";
 import { main, OLD_SESSION, Place } from "./cli_harness.ts";
@@ -332,20 +334,48 @@ Deno.test(
       assertEquals([what, code, stdout], [
         what,
         0,
-        `${path}: valid, 3 events as recorded\nThe seal is not signed: ` +
+        `${path}: valid, 3 events as recorded\n` +
+        (what === path
+          ? ""
+          : "The service has witnessed nothing of it: an older sbx made it, or the file of its heads is gone.\n") +
+        "The seal is not signed: " +
         "anyone who can write both files could have changed the record.\n",
       ]);
     }
     await Deno.remove(`${path}.seal`);
     const open = await place.sbx(["verify", "agent"]);
     assertEquals(open.code, 0);
-    assertMatch(open.stdout, /: valid, 3 events as recorded\nIt is NOT sealed, so its end is not proven/);
+    assertMatch(open.stdout, /: valid, 3 events as recorded\n.*\nIt is NOT sealed, so its end is not proven/);
     assertEquals(JSON.parse((await place.sbx(["verify", "agent", "--json"])).stdout), {
       ok: true,
       path,
       events: 3,
       sealed: false,
     });
+    const heads = await readHeads(path);
+    const witness = (heads: ChainHeads) => ({
+      schema: "sbx.ledger-witness.v1",
+      session_id: id,
+      at: new Date(0).toISOString(),
+      heads,
+    });
+    const witnessed = async (heads: ChainHeads, what = id) => {
+      await Deno.mkdir(join(place.dir, "record/heads"), { recursive: true });
+      await Deno.writeTextFile(join(place.dir, "record/heads", `${id}.json`), JSON.stringify(witness(heads)));
+      const { code, stdout } = await place.sbx(["verify", what]);
+      return [code, stdout.split("\n")[code === 0 ? 1 : 0]];
+    };
+    assertEquals(await witnessed(heads), [0, "The service has witnessed it up to event 3."]);
+    const { head_hash: one } = await readHeadsAt(path, { ...heads, events: 1 });
+    assertEquals(await witnessed({ ...heads, events: 1, head_hash: one }, path), [
+      0,
+      "The service has witnessed it up to event 1. 2 events are newer than the end that the service saw.",
+    ]);
+    assertEquals(await witnessed({ ...heads, events: 4 }), [
+      1,
+      `${path}: INVALID after 3 valid events: it ends at event 3, and the service had witnessed event 4: ` +
+      "its end was removed, or lost in a crash of this host",
+    ]);
     const none = await place.sbx(["verify", "nobody"]);
     assertEquals([
       none.code,

@@ -1,5 +1,6 @@
 /** Routes that answer from the records of all sessions, or from one whole record. */
 import type { Hono } from "hono";
+import { basename, dirname } from "node:path";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import type { Home } from "../../../lib/base/home/mod.ts";
 import {
@@ -25,6 +26,7 @@ import {
   readAcross,
   type SessionChoice,
   type Sessions,
+  type Witnesses,
 } from "../../../lib/service/mod.ts";
 import { checkSeal, readMachineKey } from "../../../lib/release/signing/mod.ts";
 import { verifyLedger } from "../../../lib/ledger/read/mod.ts";
@@ -43,6 +45,7 @@ interface AcrossParts {
   registry: { all(): Parameters<typeof flushRecords>[0] };
   sessions: Pick<Sessions, "list">;
   triage: Pick<FindingTriage, "list">;
+  witnesses: Pick<Witnesses, "check" | "of" | "note">;
 }
 
 /** Adds the routes. */
@@ -121,7 +124,7 @@ function routeQuestions(app: Hono, parts: AcrossParts): void {
 
 /** Reports, certificates and checks: one at a time, since each reads whole records. */
 function routeWholeRecords(app: Hono, parts: AcrossParts, findLedger: LedgerFinder): void {
-  const { home, triage } = parts;
+  const { home, triage, witnesses } = parts;
   let last: Promise<unknown> = Promise.resolve();
   const inTurn = async <T>(work: () => Promise<T>): Promise<T> => {
     const made = last.catch(ignore("its own caller has the failure")).then(work);
@@ -135,6 +138,7 @@ function routeWholeRecords(app: Hono, parts: AcrossParts, findLedger: LedgerFind
       makeReport(chosen, terms, {
         findings: (ledger, limit) => triage.list(ledger, limit),
         checkSeal: check,
+        witnessOf: (id) => witnesses.of(id),
       })
     );
   });
@@ -142,23 +146,34 @@ function routeWholeRecords(app: Hono, parts: AcrossParts, findLedger: LedgerFind
     // Loaded late: the service starts without it.
     const { certifySession } = await import("../../../lib/lab/certify/mod.ts");
     const ledger = await findLedger(params.id);
-    const { text } = await inTurn(() => certifySession(home, ledger));
+    const { text } = await inTurn(async () =>
+      await certifySession(home, ledger, undefined, await witnesses.of(sessionOf(ledger)))
+    );
     return JSON.parse(text);
   });
   handle(app, sessionRoutes.verify, async ({ params }) => {
     const ledger = await findLedger(params.id);
     const check = await sealCheck(home);
-    const { ok, events, sealed, signed_by, first_bad } = await inTurn(() =>
-      verifyLedger(ledger, undefined, check)
+    const id = sessionOf(ledger);
+    await witnesses.check(id);
+    const { ok, events, sealed, signed_by, witnessed, first_bad } = await inTurn(async () =>
+      await verifyLedger(ledger, undefined, check, await witnesses.of(id))
     );
+    if (first_bad?.code) witnesses.note(id, { code: first_bad.code, reason: first_bad.reason });
     return {
       ok,
       events,
       sealed,
       ...(signed_by && { signed_by: { id: signed_by.id, trusted: signed_by.trusted } }),
+      ...(witnessed && { witnessed }),
       ...(first_bad && { first_bad }),
     };
   });
+}
+
+/** Session of a ledger of this home, whose folder is named by it. */
+function sessionOf(ledger: string): string {
+  return basename(dirname(ledger));
 }
 
 /** Check of seals by the key of this machine, where it has one. */

@@ -209,10 +209,18 @@ export const SessionVerification = z.object({
     id: z.string(),
     trusted: z.boolean().describe("the key is this machine's"),
   }).optional().describe("absent: the seal is not signed"),
+  witnessed: z.object({
+    events: z.int().describe("number of the last event that the service saw while it was recorded"),
+    at: z.iso.datetime().describe("time at which it saw that"),
+    newer: z.int().describe("events after that one"),
+  }).optional().describe("absent: the service saw nothing of it, or the record is not as it saw it"),
   first_bad: z.object({
     reason: z.string(),
     event_id: z.string().optional(),
     sequence: z.int().optional(),
+    code: z.enum(["witness.lost", "witness.rewritten", "witness.contradicted"]).optional().describe(
+      "the record is whole, and not as the service saw it",
+    ),
   }).optional().describe("the first problem"),
 }).openapi("SessionVerification");
 export type SessionVerification = z.infer<typeof SessionVerification>;

@@ -2,6 +2,7 @@ import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";
 import { deviceName, userName } from "../../base/user/mod.ts";
 import { readOwner, verifyLedger } from "../../ledger/read/mod.ts";
+import { type LedgerWitness, witnessOfFile } from "../../ledger/witness/mod.ts";
 import { CERTIFICATE_TYPE, checkSeal, ensureSigningKey, signText } from "../../release/signing/mod.ts";
 import { type Certificate, makeCertificate } from "./certificate.ts";
 
@@ -9,6 +10,7 @@ import { type Certificate, makeCertificate } from "./certificate.ts";
  * Makes the certificate of a session whose record is valid, signed by the key of this machine.
  *
  * @param session the record's expected session
+ * @param witness heads that the service has witnessed; by default the ones in its file
  * @returns its envelope as text, and its content
  * @throws {SbxError} `certify.invalid`: the record is not valid
  */
@@ -16,12 +18,14 @@ export async function certifySession(
   home: Pick<Home, "dir">,
   path: string,
   session?: string,
+  witness?: LedgerWitness,
 ): Promise<{ text: string; certificate: Certificate }> {
   const key = await ensureSigningKey(home);
   const { ok, sealed, signed_by, first_bad } = await verifyLedger(
     path,
     session,
     (seal) => checkSeal(seal, [key.publicKey], false),
+    witness ?? await witnessOfFile(home, path),
   );
   if (!ok) {
     throw new SbxError("certify.invalid", `the record ${path} is invalid: ${first_bad?.reason}`, {

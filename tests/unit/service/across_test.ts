@@ -6,7 +6,8 @@ import { routeAcross } from "../../../cmd/service/routes/across.ts";
 import { home as homeOf } from "../../../lib/base/home/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { Ledger } from "../../../lib/ledger/mod.ts";
-import type { SessionEntry } from "../../../lib/ledger/read/mod.ts";
+import { readHeads, type SessionEntry } from "../../../lib/ledger/read/mod.ts";
+import { Witnesses } from "../../../lib/service/record/witness.ts";
 import {
   asksAcross,
   chooseSessions,
@@ -223,6 +224,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
       timestamp_unix_ms: START + at * 1000,
       decision: { outcome: "blocked" },
     });
+    const witnesses = new Witnesses(home);
     routeAcross(app, {
       home,
       registry: { all: () => sessions.slice(0, 2).map(({ id }) => vmOf(id, "Stopped")) },
@@ -234,6 +236,7 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
           return Promise.resolve([finding(10 - at, "high"), finding(20 - at, "low")] as never);
         },
       },
+      witnesses,
     }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
     const get = async (path: string) => await (await app.request(path)).json();
     const { events } = await get("/sessions/events?limit=3&grep=b%20");
@@ -263,6 +266,15 @@ Deno.test("across: routes of events and findings, over sessions of deleted VMs t
       [[[4000, 5000, 9000], "a 9", 0], [[4000, 8000], "b 8", 0]],
     );
     assertEquals(await get(`/sessions/${idOf(0)}/verify`), { ok: true, events: 4, sealed: true });
+    const heads = await readHeads(sessionPaths(home, idOf(0)).ledger);
+    witnesses.take(idOf(0), heads);
+    const { ok, witnessed } = await get(`/sessions/${idOf(0)}/verify`);
+    assertEquals([ok, witnessed.events, witnessed.newer], [true, 4, 0]);
+    witnesses.take(idOf(0), { ...heads, events: 5 });
+    const { ok: isWhole, first_bad } = await get(`/sessions/${idOf(0)}/verify`);
+    assertEquals([isWhole, first_bad.code], [false, "witness.lost"]);
+    assertEquals((await app.request(`/sessions/${idOf(0)}/certificate`)).status, 500);
+    await witnesses.close();
     const damaged = sessionPaths(home, idOf(2)).ledger;
     const bytes = await Deno.readFile(damaged);
     await Deno.writeFile(damaged, bytes.fill(0, 0, 16));
@@ -361,6 +373,7 @@ Deno.test("an answer over all sessions has the events that a message named befor
       registry: { all: () => [vmOf(id, "Running", () => ledger.flush())] },
       sessions: { list: () => Promise.resolve(sessions) },
       triage: { list: () => Promise.resolve([]) },
+      witnesses: new Witnesses(home),
     }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
     const get = async (path: string) => await (await app.request(path)).json();
     const append = (time: number) => {
@@ -385,6 +398,7 @@ Deno.test("certificates are made one after another: each reads a whole record", 
       registry: { all: () => [] },
       sessions: { list: () => Promise.resolve(sessions) },
       triage: { list: () => Promise.resolve([]) },
+      witnesses: new Witnesses(home),
     }, (id) => Promise.resolve(sessionPaths(home, id).ledger));
     const made: string[] = [];
     await Promise.all(sessions.map(async ({ id, name }) => {

@@ -4,6 +4,7 @@
 import type { ListedFinding, Report } from "../../../client/api/mod.ts";
 import { SbxError } from "../../../base/error/mod.ts";
 import { readApprovals, readSentLater, type SealCheck, verifyLedger } from "../../../ledger/read/mod.ts";
+import type { LedgerWitness } from "../../../ledger/witness/mod.ts";
 import type { AskRecord } from "../../../policy/mod.ts";
 import { mayHave, type RecordedSession } from "../across/mod.ts";
 import { eventsOf } from "../ledger.ts";
@@ -21,6 +22,8 @@ interface ReportSources {
   /** findings of one ledger, oldest first */
   findings(ledger: string, limit: number): Promise<ListedFinding[]>;
   checkSeal?: SealCheck;
+  /** heads of a session's record that the service has witnessed */
+  witnessOf?(id: string): Promise<LedgerWitness | undefined>;
 }
 
 /**
@@ -51,7 +54,7 @@ export async function makeReport(
   for (const session of sessions) {
     if (!mayHave(session, terms)) continue;
     const before = counts.events;
-    const record = await recordOf(session, sources.checkSeal);
+    const record = await recordOf(session, sources);
     let reason = record.reason;
     if (record.state === "valid" || record.state === "invalid") {
       try {
@@ -101,10 +104,15 @@ export async function makeReport(
 
 async function recordOf(
   { ledger, id }: RecordedSession,
-  check?: SealCheck,
+  { checkSeal, witnessOf }: ReportSources,
 ): Promise<Report["sessions"][number]["record"]> {
   try {
-    const { ok, sealed, signed_by, first_bad } = await verifyLedger(ledger, id, check);
+    const { ok, sealed, signed_by, first_bad } = await verifyLedger(
+      ledger,
+      id,
+      checkSeal,
+      await witnessOf?.(id),
+    );
     return {
       state: ok ? "valid" : "invalid",
       sealed,
