@@ -119,8 +119,8 @@ Deno.test("a batch that fails half way is rolled back, and written completely la
       path,
       "CREATE TRIGGER broken BEFORE INSERT ON outcomes BEGIN SELECT RAISE(ABORT, 'broken'); END",
     );
-    // Few enough for one batch.
-    const events = Array.from({ length: 150 }, () => execEvent());
+    // Few enough to be sent at once: the thread may write what it has before more comes.
+    const events = Array.from({ length: 90 }, () => execEvent());
     for (const event of events) ledger.append({ event });
     ledger.end({ event_id: first.common.event_id, duration_ms: 1 });
     assertEquals((await assertRejects(() => ledger.flush(), SbxError)).code, "ledger.unavailable");
@@ -128,7 +128,7 @@ Deno.test("a batch that fails half way is rolled back, and written completely la
     assertThrows(() => ledger.end({ event_id: first.common.event_id }), SbxError);
     await runSql(path, "DROP TRIGGER broken");
     await ledger.close();
-    assertEquals(await verifyLedger(path), { ok: true, events: 151, sealed: true });
+    assertEquals(await verifyLedger(path), { ok: true, events: 91, sealed: true });
     assertEquals((await readEvents(path)).events[0].outcome, { duration_ms: 1 });
   }));
 
