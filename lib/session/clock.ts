@@ -1,5 +1,5 @@
 /**
- * Keeps the clock of a guest beside the host's, also when the host sleeps
+ * Keeps a guest's clock at the host's time, also after the host has slept
  * (docs/design/contracts/07-guest-wire.md §7, "Clock").
  */
 import { ignore } from "../base/error/mod.ts";
@@ -13,9 +13,9 @@ const TIMES = {
   first: 1000,
   /** between two readings */
   interval: 30_000,
-  /** between looks whether the host slept; the guest's next connection or lookup is one too */
+  /** between checks for a sleep of the host; each connection or lookup of the guest checks too */
   look: 1000,
-  /** after a shift, or an answer too slow to be of use */
+  /** after a correction, or a reading too slow to be of use */
   again: 1000,
   /** longest wait for the clock of a guest that was paused */
   resume: 1000,
@@ -25,9 +25,14 @@ const TOLERANCE_MS = 10;
 /** Largest error, in `ms`, of a reading that is not repeated soon. */
 const ERROR_MAX_MS = 20;
 
-/** Needs of a guest's clock beside its link. */
+/** Options of a guest's clock. */
 export interface GuestClockOptions {
-  isStill(): boolean;
+  /**
+   * Tests whether the guest is paused. It gets no requests then: after the hypervisor has paused its machine
+   * for lack of disk space, sending to it breaks its vsock for good (lib/machine/vm/machine.ts).
+   */
+  isPaused(): boolean;
+  /** called when the host's clock has jumped by `sleptMs` while the guest was there */
   onWake(sleptMs: number): void;
   times?: Partial<typeof TIMES>;
   sleep?: HostSleep;
@@ -38,40 +43,37 @@ type ClockLink = Pick<GuestLink, "booted" | "readClock" | "shiftClock" | "isOver
 /** The clock of one guest. */
 export class GuestClock {
   readonly #link: ClockLink;
-  readonly #isStill: () => boolean;
+  readonly #isPaused: () => boolean;
   readonly #times: typeof TIMES;
   readonly #sleep: HostSleep;
   readonly #onWake: (sleptMs: number) => void;
-  #right: Promise<void> = Promise.resolve();
+  /** settles once the clock is corrected after the last sleep of the host */
+  #corrected: Promise<void> = Promise.resolve();
+  /** settles once the last correction has ended */
   #last: Promise<void> = Promise.resolve();
 
-  /**
-   * @param isStill whether the guest is paused; it gets no requests then: after the hypervisor has paused its
-   * machine for lack of disk space, sending to it breaks its vsock for good (lib/machine/vm/machine.ts)
-   * @param onWake is called when the host's clock has jumped by `sleptMs` while the guest was there
-   */
   constructor(
     link: ClockLink,
-    { isStill, onWake, times, sleep = new HostSleep() }: GuestClockOptions,
+    { isPaused, onWake, times, sleep = new HostSleep() }: GuestClockOptions,
   ) {
     this.#link = link;
-    this.#isStill = isStill;
+    this.#isPaused = isPaused;
     this.#times = { ...TIMES, ...times };
     this.#sleep = sleep;
     this.#onWake = onWake;
   }
 
-  /** Corrects it as long as the guest is there. */
+  /** Corrects the clock for as long as the guest is connected. */
   async follow(): Promise<void> {
     const { first, interval, again } = this.#times;
     try {
       await this.#link.booted();
-      // Whatever the clock did before belongs to the boot, which has set the guest's.
+      // Earlier jumps do not count: the boot has set the guest's clock since.
       this.#sleep.look();
       this.#watch();
       await backgroundDelay(first);
       while (!this.#link.isOver) {
-        const isRight = !this.#isStill() && await this.#correct();
+        const isRight = !this.#isPaused() && await this.#correct();
         await backgroundDelay(isRight ? interval : again);
       }
     } catch (error) {
@@ -81,48 +83,50 @@ export class GuestClock {
   }
 
   /**
-   * Settles when the guest's clock is right after a sleep of its host, or the guest has not
-   * answered in time. Awaited before anything of the guest is let out: its certificates and
-   * signatures would be of the wrong hour.
+   * Settles once the guest's clock is corrected after a sleep of the host, or the guest has not answered in
+   * time. Awaited before anything of the guest is let out: its certificates and signatures would be of the
+   * wrong hour.
    */
-  right(): Promise<void> {
+  corrected(): Promise<void> {
     const sleptMs = this.#sleep.look();
     if (sleptMs !== 0) {
       this.#onWake(sleptMs);
       // A paused guest is corrected when it resumes.
-      if (!this.#isStill()) this.#right = this.resumed();
+      if (!this.#isPaused()) this.#corrected = this.resumed();
     }
-    return this.#right;
+    return this.#corrected;
   }
 
-  /** Looks for sleep of the host while the guest is there. */
+  /** Checks for sleeps of the host for as long as the guest is connected. */
   async #watch(): Promise<void> {
     while (!this.#link.isOver) {
       await backgroundDelay(this.#times.look);
-      await this.right();
+      await this.corrected();
     }
   }
 
   /** Corrects a resumed guest's clock before its programs get requests, unless it does not answer. */
   async resumed(): Promise<void> {
-    // The answer to another reading shows that the guest has moved its clock.
-    const correcting = this.#correct()
-      .then(async (isRight) => void (isRight || await this.#link.readClock())).catch(
-        ignore("the clock is corrected later, or with the next boot"),
-      );
+    const correcting = this.#correctAtOnce().catch(
+      ignore("the clock is corrected later, or with the next boot"),
+    );
     await Promise.race([correcting, backgroundDelay(this.#times.resume)]);
   }
 
-  /**
-   * One correction after the other: two that read the same deviation would move the clock by twice as much.
-   */
+  async #correctAtOnce(): Promise<void> {
+    const isRight = await this.#correct();
+    // The answer to another reading shows that the guest has moved its clock.
+    if (!isRight) await this.#link.readClock();
+  }
+
+  /** Runs one correction at a time: two that read the same deviation would move the clock twice as far. */
   #correct(): Promise<boolean> {
     const correcting = this.#last.then(() => this.#correctOnce());
-    this.#last = correcting.then(() => {}, () => {});
+    this.#last = correcting.then(() => {}, ignore("the caller has the failure; the next correction goes on"));
     return correcting;
   }
 
-  /** @returns false where it should be read again soon */
+  /** @returns false if the clock must be read again soon */
   async #correctOnce(): Promise<boolean> {
     const { slowMs, errorMs } = await this.#link.readClock();
     if (Math.abs(slowMs) - errorMs <= TOLERANCE_MS) return errorMs <= ERROR_MAX_MS;

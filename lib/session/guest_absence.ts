@@ -23,7 +23,7 @@ export interface AbsenceOptions {
   openLink(): Promise<GuestLink>;
   enforcement: Promise<Pick<Enforcement, "gate" | "recording">>;
   /** the machine stands still, for want of room on the disk */
-  isStill(): boolean;
+  isPaused(): boolean;
   /** the guest did not come back */
   onLost(error: SbxError): Promise<void>;
 }
@@ -110,8 +110,8 @@ export class Absence {
   }
 
   async #rejoin({ record, spec, machine }: PresentGuest, state: GuestState): Promise<void> {
-    const { openLink, isStill, onLost } = this.#options;
-    await rejoinGuest({ record, spec, openLink, isStill }, machine, state).catch((error) =>
+    const { openLink, isPaused, onLost } = this.#options;
+    await rejoinGuest({ record, spec, openLink, isPaused }, machine, state).catch((error) =>
       onLost(asSbxError(error, "meeting the guest again"))
     );
   }

@@ -75,11 +75,11 @@ export function bootDeadline(): Promise<never> {
 }
 
 /** Rejects when a guest has not rejoined in the time of a boot; time with a paused machine is not counted. */
-export async function rejoinDeadline(isStill: () => boolean): Promise<never> {
+export async function rejoinDeadline(isPaused: () => boolean): Promise<never> {
   const seconds = deadlineSeconds();
   for (let leftMs = seconds * 1000; leftMs > 0;) {
     await backgroundDelay(LOOK_MS);
-    if (!isStill()) leftMs -= LOOK_MS;
+    if (!isPaused()) leftMs -= LOOK_MS;
   }
   throw tooLate(seconds);
 }

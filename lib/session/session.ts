@@ -128,7 +128,7 @@ export class Session {
     this.#absence = new Absence({
       openLink: () => this.#openLink(),
       enforcement: this.enforcement,
-      isStill: () => report.info.state === "Paused",
+      isPaused: () => report.info.state === "Paused",
       onLost: ({ message }) => this.#finish("Defunct", message),
     });
   }
@@ -467,10 +467,10 @@ export class Session {
     await before?.close();
     if (!made) link.listen();
     const clock = this.#clock = new GuestClock(link, {
-      isStill: () => this.#report.info.state === "Paused",
+      isPaused: () => this.#report.info.state === "Paused",
       onWake: (sleptMs) => this.enforcement.then((enforcement) => enforcement.woke(sleptMs), () => {}),
     });
-    serveGuest(link, this.enforcement, () => clock.right());
+    serveGuest(link, this.enforcement, () => clock.corrected());
     clock.follow();
     return link;
   }
@@ -510,7 +510,7 @@ export class Session {
   async #guest(action: string): Promise<GuestLink> {
     await this.#health.present();
     this.#require("Running", action);
-    await this.#clock.right();
+    await this.#clock.corrected();
     return this.#link;
   }
 

@@ -168,14 +168,14 @@ export async function meetGuest(
 
 /** Resumes a machine that was stopped to be saved, and sends its guest the start messages. */
 export async function rejoinGuest(
-  session: Pick<StartingSession, "record" | "spec" | "openLink"> & { isStill(): boolean },
+  session: Pick<StartingSession, "record" | "spec" | "openLink"> & { isPaused(): boolean },
   machine: Machine,
   guest: GuestState,
 ): Promise<void> {
   const link = await session.openLink();
   link.resume(guest);
   await machine.rejoin();
-  await Promise.race([meetGuest(session, machine, link, () => 0), rejoinDeadline(session.isStill)]);
+  await Promise.race([meetGuest(session, machine, link, () => 0), rejoinDeadline(session.isPaused)]);
 }
 
 export type Stage = MachineInfo["boot_stages"][number];

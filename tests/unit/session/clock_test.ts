@@ -48,14 +48,14 @@ const SOON = { first: 1, again: 1, interval: 3_600_000 };
 
 Deno.test("a clock that is off by more than the error of its reading is moved, and read again until it is right", async () => {
   const guest = new SlowGuest(-503.5);
-  new GuestClock(guest, { isStill: runs, onWake, times: SOON }).follow();
+  new GuestClock(guest, { isPaused: runs, onWake, times: SOON }).follow();
   await eventually("it is read again", () => guest.readings === 2);
   assertEquals(guest.shifts, [-503.5]);
 });
 
 Deno.test("an answer that took long moves nothing that it does not show, and is asked for again", async () => {
   const guest = new SlowGuest(80, 100);
-  new GuestClock(guest, { isStill: runs, onWake, times: SOON }).follow();
+  new GuestClock(guest, { isPaused: runs, onWake, times: SOON }).follow();
   await eventually("it is read again", () => guest.readings > 3);
   assertEquals(guest.shifts, []);
   guest.errorMs = 1;
@@ -64,7 +64,7 @@ Deno.test("an answer that took long moves nothing that it does not show, and is 
 
 Deno.test("a guest that was paused is moved at once; one that does not answer, or ends, holds nothing up", async () => {
   const guest = new SlowGuest(60_000);
-  await new GuestClock(guest, { isStill: runs, onWake }).resumed();
+  await new GuestClock(guest, { isPaused: runs, onWake }).resumed();
   assertEquals(guest.shifts, [60_000]);
   const silent = {
     ...guest,
@@ -72,20 +72,20 @@ Deno.test("a guest that was paused is moved at once; one that does not answer, o
     readClock: () => new Promise<never>(() => {}),
     shiftClock: () => Promise.resolve(),
   };
-  await ends(new GuestClock(silent, { isStill: runs, onWake, times: { resume: 5 } }).resumed());
+  await ends(new GuestClock(silent, { isPaused: runs, onWake, times: { resume: 5 } }).resumed());
   const ended = { ...silent, readClock: () => Promise.reject(new Error("gone")) };
-  await ends(new GuestClock(ended, { isStill: runs, onWake }).resumed());
-  await ends(new GuestClock(ended, { isStill: runs, onWake, times: SOON }).follow());
+  await ends(new GuestClock(ended, { isPaused: runs, onWake }).resumed());
+  await ends(new GuestClock(ended, { isPaused: runs, onWake, times: SOON }).follow());
 });
 
 Deno.test("a guest that stands still is asked for nothing until it goes on", async () => {
   const guest = new SlowGuest(-503.5);
   let looks = 0;
-  let isStill = true;
-  new GuestClock(guest, { isStill: () => (looks++, isStill), onWake, times: SOON }).follow();
+  let isPaused = true;
+  new GuestClock(guest, { isPaused: () => (looks++, isPaused), onWake, times: SOON }).follow();
   await eventually("it is looked at", () => looks > 3);
   assertEquals(guest.readings, 0);
-  isStill = false;
+  isPaused = false;
   await eventually("it is moved", () => guest.shifts.length === 1);
 });
 
@@ -121,19 +121,19 @@ Deno.test("after its host slept, a guest is right before it is served again, and
   const host = new Host();
   const guest = new SlowGuest(0);
   const slept: number[] = [];
-  const clock = new GuestClock(guest, { isStill: runs, onWake: (ms) => slept.push(ms), sleep: host.sleep });
-  await clock.right();
+  const clock = new GuestClock(guest, { isPaused: runs, onWake: (ms) => slept.push(ms), sleep: host.sleep });
+  await clock.corrected();
   assertEquals([guest.readings, slept], [0, []]);
   host.sleeps(3_600_000);
   guest.slowMs = 3_600_000;
   // Two connections at once wait for the same correction.
-  await Promise.all([clock.right(), clock.right()]);
+  await Promise.all([clock.corrected(), clock.corrected()]);
   assertEquals([guest.shifts, guest.readings, slept], [[3_600_000], 2, [3_600_000]]);
 });
 
 Deno.test("corrections that meet move the clock once", async () => {
   const guest = new SlowGuest(60_000);
-  const clock = new GuestClock(guest, { isStill: runs, onWake });
+  const clock = new GuestClock(guest, { isPaused: runs, onWake });
   await Promise.all([clock.resumed(), clock.resumed(), clock.resumed()]);
   assertEquals(guest.shifts, [60_000]);
 });
@@ -143,12 +143,12 @@ Deno.test("a guest that stands still when its host wakes is asked for nothing; t
   const guest = new SlowGuest(0);
   const slept: number[] = [];
   const clock = new GuestClock(guest, {
-    isStill: () => true,
+    isPaused: () => true,
     onWake: (ms) => slept.push(ms),
     sleep: host.sleep,
   });
   host.sleeps(60_000);
-  await clock.right();
+  await clock.corrected();
   assertEquals([guest.readings, slept], [0, [60_000]]);
 });
 
@@ -158,7 +158,7 @@ Deno.test("sleep is found without any connection of the guest", async () => {
   const slept: number[] = [];
   const times = { ...SOON, look: 5 };
   const onWake = (ms: number) => slept.push(ms);
-  new GuestClock(guest, { isStill: runs, onWake, times, sleep: host.sleep }).follow();
+  new GuestClock(guest, { isPaused: runs, onWake, times, sleep: host.sleep }).follow();
   await eventually("the first reading", () => guest.readings === 1);
   host.sleeps(60_000);
   guest.slowMs = 60_000;
