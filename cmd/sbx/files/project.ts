@@ -12,8 +12,9 @@ import {
   type Project,
   readProject,
 } from "../../../lib/config/project/mod.ts";
+import { isYes } from "../confirm.ts";
 import { table } from "../output.ts";
-import { describeProject, isYes } from "./project_file.ts";
+import { describeProject } from "./project_file.ts";
 
 const SHOW: Command = {
   name: "project show",

@@ -6,6 +6,7 @@ import type { Arguments, Command, Option } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
+import { isYes } from "../confirm.ts";
 import { usageError } from "../output.ts";
 import { remoteHost } from "../host.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
@@ -100,11 +101,6 @@ async function requireApproval(project: Project): Promise<void> {
     `.sbx.toml of ${project.dir} asks for more than was approved for it: nothing was started`,
     { hint: `sbx project approve ${project.dir} shows it; --no-project ignores its requests` },
   );
-}
-
-/** A person's answer on the terminal. */
-export function isYes(question: string): boolean {
-  return /^y(es)?$/i.test(prompt(`${question} [y/N]`)?.trim() ?? "");
 }
 
 /** A project file for people: its rules, and what waits, against the last approval. */

@@ -13,6 +13,7 @@ import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/arg
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { plain, print, printJson } from "../../../lib/base/print/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { table, usageError } from "../output.ts";
 import { readMoment } from "../../../lib/base/moment/mod.ts";
@@ -160,7 +161,7 @@ async function targetOf(args: Arguments, client: Client, name: string): Promise<
 
 /** @throws {SbxError} `usage.invalid`: there is no terminal to ask in */
 function confirm(name: string): boolean {
-  if (Deno.stdin.isTerminal()) return /^y(es)?$/i.test(prompt("put these files back? [y/N]")?.trim() ?? "");
+  if (Deno.stdin.isTerminal()) return isYes("put these files back?");
   throw new SbxError("usage.invalid", "sbx undo needs a confirmation, but standard input is not a terminal", {
     hint: `confirm with sbx undo ${name} --yes`,
   });

@@ -1,10 +1,13 @@
+/** `sbx sessions`: recorded sessions, the removal of records, and the check of their register. */
 import type { RemovedSession, SessionList } from "../../../lib/client/api/mod.ts";
+import type { Entry } from "../../../lib/fleet/register/mod.ts";
 import { type Arguments, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { segment } from "../../../lib/client/mod.ts";
 import { print, printJson } from "../../../lib/base/print/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { table, UTC_NOTE } from "../output.ts";
 import { CHOICE_OPTIONS, choiceOf } from "./across.ts";
@@ -94,7 +97,7 @@ async function remove(args: Arguments): Promise<number> {
   const client = await connect();
   const chosen: SessionList["sessions"] = [];
   for (const word of new Set(args.words)) {
-    // One by one: the oldest are in no list of all.
+    // One query for each: the list of all sessions lacks the oldest.
     const query = { vm: word };
     const { sessions } = await client.json<SessionList>("GET", "/sessions/list", { query });
     const session = sessions.find(({ id }) => id === word);
@@ -125,18 +128,16 @@ async function remove(args: Arguments): Promise<number> {
 
 function confirm(names: string[], args: Arguments): boolean {
   if (Deno.stdin.isTerminal() && !args.has("json")) {
-    return /^y(es)?$/i.test(prompt(`remove ${names.join(", ")} for good? [y/N]`)?.trim() ?? "");
+    return isYes(`remove ${names.join(", ")} for good?`);
   }
   throw new SbxError(
     "usage.invalid",
     "sbx sessions delete needs a confirmation, and there is no terminal for it",
-    {
-      hint: "confirm with --yes",
-    },
+    { hint: "confirm with --yes" },
   );
 }
 
-/** Reads the files of the home, without the service: it may be the one that is doubted. */
+/** Reads the home's files, not the service's answers: the check must not trust the service. */
 async function verify(args: Arguments): Promise<number> {
   const [{ readRegister, registerPath }, { readMachineKey }, { sessionPaths }] = await Promise.all([
     import("../../../lib/fleet/register/mod.ts"),
@@ -149,41 +150,54 @@ async function verify(args: Arguments): Promise<number> {
     throw new SbxError(
       "register.not_found",
       `there is no register of sessions at ${path}: no session began`,
-      {
-        hint: "sbx status starts the service, which begins one with the first VM",
-      },
+      { hint: "sbx status starts the service, which begins one with the first VM" },
     );
   }
   const { entries, problems } = await readRegister(path, key);
-  const begun = new Map<string, number>();
-  let removed = 0;
-  for (const entry of entries) {
-    if (entry.kind === "restarted") continue;
-    if (entry.kind !== "removed") begun.set(entry.session_id, entry.number);
-    else {
-      const { session_id, removal: { heads, reason, by } } = entry;
-      if (begun.delete(session_id)) removed++;
-      if (heads === null) {
-        problems.push(
-          `session ${session_id}: its record was missing or unreadable when it was removed (${reason}${
-            by ? ` by ${by.user}` : ""
-          }, entry ${entry.number})`,
-        );
-      }
-    }
-  }
-  for (const [id, number] of begun) {
+  const { kept, removed, unread } = follow(entries);
+  problems.push(...unread);
+  for (const [id, number] of kept) {
     const { ledger } = sessionPaths(home(), id);
     const hasRecord = await Deno.stat(ledger).then(({ isFile }) => isFile, () => false);
     if (!hasRecord) problems.push(`session ${id}, number ${number}, has no record, and no tombstone`);
   }
   const ok = problems.length === 0;
   if (args.has("json")) {
-    await printJson({ ok, path, entries: entries.length, sessions: begun.size, removed, problems });
+    await printJson({ ok, path, entries: entries.length, sessions: kept.size, removed, problems });
   } else if (ok) {
     await print(
-      `${path}: valid, ${count(begun.size, "session")} with a record, ${count(removed, "record")} removed`,
+      `${path}: valid, ${count(kept.size, "session")} with a record, ${count(removed, "record")} removed`,
     );
   } else await print([`${path}: INVALID`, ...problems.map((problem) => `  ${problem}`)].join("\n"));
   return ok ? 0 : 1;
+}
+
+/** State of the records by the register's entries. */
+interface FollowedEntries {
+  /** numbers of the sessions whose records must be there, by session id */
+  kept: Map<string, number>;
+  /** number of removed records */
+  removed: number;
+  /** problems of records that were removed without being read: one line each */
+  unread: string[];
+}
+
+function follow(entries: readonly Entry[]): FollowedEntries {
+  const kept = new Map<string, number>();
+  const unread: string[] = [];
+  let removed = 0;
+  for (const entry of entries) {
+    if (entry.kind === "restarted") continue;
+    const { session_id, number } = entry;
+    if (entry.kind !== "removed") {
+      kept.set(session_id, number);
+      continue;
+    }
+    if (kept.delete(session_id)) removed++;
+    const { heads, reason, by } = entry.removal;
+    if (heads !== null) continue;
+    const why = `${reason}${by ? ` by ${by.user}` : ""}, entry ${number}`;
+    unread.push(`session ${session_id}: its record was missing or unreadable when it was removed (${why})`);
+  }
+  return { kept, removed, unread };
 }

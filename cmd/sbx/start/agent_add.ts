@@ -25,6 +25,7 @@ import {
   readKeyFile,
   signPayload,
 } from "../../../lib/release/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { agentOf } from "./agent_again.ts";
 import { SUBCOMMANDS } from "./agent_start.ts";
@@ -236,7 +237,7 @@ export function changedLines(before: string, after: string): string[] {
 
 /** @throws {SbxError} `usage.invalid`: there is no terminal to ask in */
 function confirm(id: string): boolean {
-  if (Deno.stdin.isTerminal()) return /^y(es)?$/i.test(prompt(`add ${id}? [y/N]`)?.trim() ?? "");
+  if (Deno.stdin.isTerminal()) return isYes(`add ${id}?`);
   throw new SbxError("usage.invalid", "sbx agent add needs a confirmation, and there is no terminal for it", {
     hint: "read the lines above, then repeat it with --yes",
   });

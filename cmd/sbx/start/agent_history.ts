@@ -22,6 +22,7 @@ import {
   UNPACK_HISTORY,
 } from "../../../lib/setup/mod.ts";
 import { VmGuest } from "../files/repository.ts";
+import { isYes } from "../confirm.ts";
 import { lastWords, table, usageError } from "../output.ts";
 import { formatTime } from "../vm/work_text.ts";
 import { agentProfiles, type AgentVm } from "./agent_start.ts";
@@ -100,9 +101,7 @@ export function chooseHistory(kept: KeptHistory | undefined, args: Arguments): K
     note(`sbx: ${text}; --continue takes them into the new VM`);
     return undefined;
   }
-  return /^y(es)?$/i.test(prompt(`${text}: take them into the new VM? [y/N]`)?.trim() ?? "")
-    ? kept
-    : undefined;
+  return isYes(`${text}: take them into the new VM?`) ? kept : undefined;
 }
 
 /** Puts kept conversations into a new VM. */

@@ -19,6 +19,7 @@ import {
   Setup,
   writeApproval,
 } from "../../../lib/setup/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { type AgentProfile, agentProfile } from "./agent_start.ts";
@@ -134,7 +135,7 @@ export async function chooseSetup(
   if (!Deno.stdin.isTerminal() || args.has("json")) {
     throw unapproved(setup, dir, args, isEditor);
   }
-  if (!isYes(prompt(`Put ${count(setup.files.length, "file")} into the VM? [y/N]`))) {
+  if (!isYes(`Put ${count(setup.files.length, "file")} into the VM?`)) {
     throw new SbxError("agent.setup_unapproved", "nothing was put into a VM, and none was made", {
       hint: "leave out --with-setup to start without your configuration",
     });
@@ -222,8 +223,6 @@ function unapproved(setup: Setup, dir: string, args: Arguments, isEditor: boolea
     },
   );
 }
-
-const isYes = (answer: string | null) => /^y(es)?$/i.test(answer?.trim() ?? "");
 
 /** Asks which of the programs go. @returns their ids */
 function askPrograms({ programs }: Setup): string[] {

@@ -4,6 +4,7 @@ import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { quoteWord } from "../../../lib/base/text/mod.ts";
 import { type Client, segment } from "../../../lib/client/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { usageError } from "../output.ts";
 import { ALL_OPTION, allVms, eachVm } from "./each_vm.ts";
@@ -72,12 +73,10 @@ function confirmAll(vms: readonly string[], args: Arguments): boolean {
     throw new SbxError(
       "usage.invalid",
       "sbx delete --all needs a confirmation, and there is no terminal for it",
-      {
-        hint: "confirm with sbx delete --all --yes",
-      },
+      { hint: "confirm with sbx delete --all --yes" },
     );
   }
-  return /^y(es)?$/i.test(prompt(`delete ${vms.join(", ")}? [y/N]`)?.trim() ?? "");
+  return isYes(`delete ${vms.join(", ")}?`);
 }
 
 function isAttended(): boolean {
@@ -92,7 +91,7 @@ async function deleteVm(client: Client, vm: string, force: boolean, asks: boolea
   } catch (error) {
     if (!asks || !(error instanceof SbxError) || error.code !== "vm.unlanded") throw error;
     note(`sbx: ${error.message}`);
-    if (!/^y(es)?$/i.test(prompt(`delete ${vm} all the same? [y/N]`)?.trim() ?? "")) throw error;
+    if (!isYes(`delete ${vm} all the same?`)) throw error;
     return await client.json<DeleteResult>("DELETE", `${path}?force=true`);
   }
 }

@@ -9,6 +9,7 @@ import { note, plain } from "../../../lib/base/print/mod.ts";
 import type { Features } from "../../../lib/publish/build/mod.ts";
 import type { Devcontainer, DevcontainerPlan } from "../../../lib/publish/devcontainer/mod.ts";
 import type { EnvironmentConfig } from "../../../lib/release/environment/mod.ts";
+import { isYes } from "../confirm.ts";
 import { remoteHost, requireThisMachine } from "../host.ts";
 import { usageError } from "../output.ts";
 import { BUILD_OPTIONS, buildFolderImage, type BuiltImage } from "./build_image.ts";
@@ -168,6 +169,5 @@ async function wantedKind(args: Arguments, dir: string): Promise<Kind | undefine
     note(`sbx: the folder has a ${name}: --${kind} boots its image`);
     return undefined;
   }
-  const answer = prompt(`The folder has a ${name}. Boot its image? [y/N]`);
-  return ["y", "yes"].includes((answer ?? "").trim().toLowerCase()) ? kind : undefined;
+  return isYes(`The folder has a ${name}. Boot its image?`) ? kind : undefined;
 }

@@ -1,6 +1,7 @@
 import type { PurgeResult } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
+import { isYes } from "../confirm.ts";
 import { purgeHome } from "./purge_home.ts";
 import { connect } from "../connect.ts";
 import { note, print, printJson } from "../../../lib/base/print/mod.ts";
@@ -60,7 +61,7 @@ function confirm(all: boolean, deleted: boolean): boolean {
       : all
       ? "every VM, including persistent and running ones"
       : "the stopped VMs that are not persistent";
-    return /^y(es)?$/i.test(prompt(`remove ${vms}? [y/N]`)?.trim() ?? "");
+    return isYes(`remove ${vms}?`);
   }
   if (!all && !deleted) return true;
   throw new SbxError(

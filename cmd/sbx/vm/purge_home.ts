@@ -7,6 +7,7 @@ import { note, print, printJson } from "../../../lib/base/print/mod.ts";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import { stopDaemon } from "../../../lib/client/mod.ts";
+import { isYes } from "../confirm.ts";
 import { connect } from "../connect.ts";
 import { table } from "../output.ts";
 
@@ -108,8 +109,7 @@ async function settled(client: Awaited<ReturnType<typeof connect>>): Promise<Dis
 
 function confirm(dir: string, bytes: number): boolean {
   if (Deno.stdin.isTerminal()) {
-    const answer = prompt(`remove ${dir} with all of this (${formatBytes(bytes)}) for good? [y/N]`);
-    return /^y(es)?$/i.test(answer?.trim() ?? "");
+    return isYes(`remove ${dir} with all of this (${formatBytes(bytes)}) for good?`);
   }
   throw new SbxError(
     "usage.invalid",
