@@ -1,97 +1,14 @@
-/** An apt repository, signed with GPG. */
+/** Writes an apt repository, signed with GPG (docs/design/contracts/10-release.md §10). */
 import { createHash } from "node:crypto";
-import { basename, join, relative } from "node:path";
+import { basename, dirname, join, relative } from "node:path";
 import { gzipSync } from "node:zlib";
-import { SbxError } from "../../base/error/mod.ts";
+import { ignore, SbxError } from "../../base/error/mod.ts";
 import { accessProblem, writeAtomic } from "../../base/home/mod.ts";
 import { requireTools, runTool } from "./deb.ts";
 
-/** Signs with one OpenPGP key, kept in a temporary folder for this object's lifetime. */
-interface Signer extends AsyncDisposable {
-  fingerprint: string;
-  /** binary */
-  publicKey: Uint8Array;
-  /** armoured signature beside a text */
-  detach(text: string): Promise<string>;
-  /** text with its signature around it */
-  clear(text: string): Promise<string>;
-}
-
-const GPG = ["--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback"];
-
-/**
- * Opens the secret key in a file: the user's own keys are neither used nor read.
- *
- * @throws {SbxError} `package.key_invalid`: it is not there, others can read it,
- * or it holds no single secret key
- */
-async function openSigner(path: string): Promise<Signer> {
-  await requirePrivate(path);
-  const home = await Deno.makeTempDir({ prefix: "sbx-gpg-" });
-  const run = (args: string[], doing: string) =>
-    runTool(["gpg", "--homedir", home, ...GPG, ...args], { doing });
-  const close = async () => {
-    await runTool(["gpgconf", "--homedir", home, "--kill", "all"], { doing: "ending gpg-agent" }).catch(
-      () => {},
-    );
-    await Deno.remove(home, { recursive: true });
-  };
-  try {
-    await run(["--import", path], `reading the key ${path}`);
-    const listed = new TextDecoder().decode(
-      await run(["--with-colons", "--list-secret-keys"], `reading the key ${path}`),
-    );
-    const keys = [...listed.matchAll(/^sec:[^\n]*\n(?:grp:[^\n]*\n)?fpr:+([0-9A-F]+):/gm)].map(([, fpr]) =>
-      fpr
-    );
-    if (keys.length !== 1) throw keyError(path, `it holds ${keys.length} secret keys, not one`);
-    const [fingerprint] = keys;
-    const sign = async (how: string, text: string) => {
-      const input = join(home, "input");
-      await Deno.writeTextFile(input, text);
-      const args = [
-        "--local-user",
-        fingerprint,
-        "--digest-algo",
-        "SHA512",
-        "--armor",
-        "--output",
-        "-",
-        how,
-        input,
-      ];
-      return new TextDecoder().decode(await run(args, "signing the index"));
-    };
-    return {
-      fingerprint,
-      publicKey: await run(["--export", fingerprint], "exporting the public key"),
-      detach: (text) => sign("--detach-sign", text),
-      clear: (text) => sign("--clear-sign", text),
-      [Symbol.asyncDispose]: close,
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
-}
-
-async function requirePrivate(path: string): Promise<void> {
-  const info = await Deno.stat(path).catch(() => undefined);
-  if (!info) throw keyError(path, "there is no such file");
-  const refused = accessProblem(path, info, { keep: "secret", root: "owns" });
-  if (refused) throw keyError(path, `it ${refused.problem}: ${refused.hint}`);
-}
-
-function keyError(path: string, reason: string): SbxError {
-  return new SbxError("package.key_invalid", `the key ${path} cannot sign: ${reason}`, {
-    hint: "gpg --batch --passphrase '' --quick-gen-key NAME ed25519 sign never makes one; " +
-      "gpg --export-secret-keys NAME writes it",
-  });
-}
-
 /** Options of an apt repository. */
 export interface RepositoryOptions {
-  /** packages that are added */
+  /** paths of the packages to add */
   debs: readonly string[];
   /** folder of the repository; existing files stay */
   out: string;
@@ -101,18 +18,18 @@ export interface RepositoryOptions {
   suite: string;
   /** the publisher, in one word */
   origin: string;
-  /** time after which apt refuses the signed index, in days: a mirror cannot serve an old one for longer */
+  /** days until apt refuses the signed index: no mirror can serve an old one for longer */
   validDays: number;
-  /** default is now */
+  /** time of the index; default is now */
   date?: Date;
 }
 
-/** A repository that was written. */
+/** Result of {@linkcode writeRepository}. */
 export interface Repository {
   out: string;
   suite: string;
   architectures: string[];
-  /** in the index, each once */
+  /** number of packages in the index */
   packages: number;
   valid_until: string;
   /** fingerprint of the key */
@@ -128,13 +45,12 @@ const DAY_MS = 86_400_000;
 const HASHES = ["SHA256", "SHA512"] as const;
 
 /**
- * Adds packages to a repository that any web server serves, and signs its index again: indices by hash, so
- * that a client never mixes two states, and a time until which the index is valid. `InRelease` is written
- * last.
+ * Adds packages to a repository that any web server can serve, and signs its index again. Indices are also
+ * written under their hashes, and `InRelease` is written last, so that no client mixes two states.
  *
  * @throws {SbxError} `package.repository_conflict`: another file with this name is published;
- * `package.file_invalid`: a package is damaged; `package.repository_incomplete`, `package.key_invalid`,
- * `package.tool_missing`, `package.tool_failed`
+ * `package.file_invalid`: a package is damaged; `package.file_missing`, `package.repository_incomplete`,
+ * `package.key_invalid`, `package.tool_missing`, `package.tool_failed`
  */
 export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
   const { debs, out, suite, origin, validDays, date = new Date() } = options;
@@ -144,17 +60,7 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
   await using signer = await openSigner(options.key);
   for (const { path, target, isNew } of added) if (isNew) await write(target, await Deno.readFile(path));
   const dist = join(out, "dists", suite);
-  const indices = new Map<string, Uint8Array>();
-  const architectures: string[] = [];
-  const listed = new Set<string>();
-  for (const arch of ARCHITECTURES) {
-    const text = await packageIndex(out, arch);
-    if (text.length === 0) continue;
-    architectures.push(arch);
-    for (const [, name] of new TextDecoder().decode(text).matchAll(/^Filename: (.+)$/gm)) listed.add(name);
-    const name = `${COMPONENT}/binary-${arch}/Packages`;
-    indices.set(name, text).set(`${name}.gz`, new Uint8Array(gzipSync(text, { level: 9 })));
-  }
+  const { architectures, listed, indices } = await readPool(out);
   const missing = added.filter(({ target }) => !listed.has(relative(out, target)));
   if (missing.length > 0) {
     throw new SbxError(
@@ -182,17 +88,18 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
   };
 }
 
-/** A package on its way into the pool. */
+/** A checked package. */
 interface NewDeb {
   path: string;
+  /** its path in the pool */
   target: string;
   /** false: the pool has it already */
   isNew: boolean;
 }
 
 /**
- * Checks a package whole, before any file is written: its name, its fields, every byte of its content, and
- * that a published version never changes.
+ * Checks a package before any file is written: its name, its fields, every byte of its content, and that it
+ * replaces no published file.
  *
  * @throws {SbxError} `package.file_missing`, `package.file_invalid`, `package.repository_conflict`
  */
@@ -214,15 +121,11 @@ async function checkDeb(path: string, out: string): Promise<NewDeb> {
   const target = join(out, "pool", COMPONENT, name[0], name, file);
   const old = await Deno.readFile(target).catch(() => undefined);
   if (old && hashOf("SHA256", old) === hashOf("SHA256", bytes)) return { path, target, isNew: false };
-  // A damaged one was never in an index: its right bytes take its place.
+  // A damaged file was never in an index, so it may be replaced.
   if (old && await problemOf(target) === undefined) {
-    throw new SbxError(
-      "package.repository_conflict",
-      `${file} is published already, with other bytes`,
-      {
-        hint: "build it with another version: machines that have the published one would never get this one",
-      },
-    );
+    throw new SbxError("package.repository_conflict", `${file} is published already, with other bytes`, {
+      hint: "build it with another version: machines that have the published one would never get this one",
+    });
   }
   return { path, target, isNew: true };
 }
@@ -231,7 +134,7 @@ function invalid(path: string, problem: string, hint: string): SbxError {
   return new SbxError("package.file_invalid", `${path} ${problem}`, { hint: `nothing was written; ${hint}` });
 }
 
-/** Reason why a file is not the whole package that its name says; undefined if it is. */
+/** Reason why a file is not the complete package that its name states; undefined if it is. */
 async function problemOf(path: string): Promise<string | undefined> {
   const read = async (...args: string[]) =>
     new TextDecoder().decode(await runTool(["dpkg-deb", ...args], { doing: `reading ${path}` }));
@@ -252,14 +155,39 @@ async function problemOf(path: string): Promise<string | undefined> {
   return basename(path) === expected ? undefined : `has the content of ${expected}`;
 }
 
+/** Indices of the packages in the pool. */
+interface PoolIndex {
+  /** architectures with packages */
+  architectures: string[];
+  /** paths of the packages, relative to the repository */
+  listed: Set<string>;
+  /** texts of the indices by their paths below `dists/SUITE` */
+  indices: Map<string, Uint8Array>;
+}
+
+async function readPool(out: string): Promise<PoolIndex> {
+  const architectures: string[] = [];
+  const listed = new Set<string>();
+  const indices = new Map<string, Uint8Array>();
+  for (const arch of ARCHITECTURES) {
+    const text = await packageIndex(out, arch);
+    if (text.length === 0) continue;
+    architectures.push(arch);
+    for (const [, path] of new TextDecoder().decode(text).matchAll(/^Filename: (.+)$/gm)) listed.add(path);
+    const name = `${COMPONENT}/binary-${arch}/Packages`;
+    indices.set(name, text).set(`${name}.gz`, new Uint8Array(gzipSync(text, { level: 9 })));
+  }
+  return { architectures, listed, indices };
+}
+
 async function packageIndex(out: string, arch: string): Promise<Uint8Array> {
   const doing = `listing the packages of ${arch}`;
   return await runTool(["apt-ftparchive", "--arch", arch, "packages", "pool"], { doing, cwd: out });
 }
 
-/** Writes an index under its name, and under its hash, where earlier ones stay. */
+/** Writes an index under its name and under its hash; earlier ones stay under their hashes. */
 async function writeIndex(dist: string, name: string, bytes: Uint8Array): Promise<void> {
-  const folder = join(dist, name, "..");
+  const folder = dirname(join(dist, name));
   for (const kind of HASHES) await write(join(folder, "by-hash", kind, hashOf(kind, bytes)), bytes);
   await write(join(dist, name), bytes);
 }
@@ -289,11 +217,84 @@ Components: ${COMPONENT}
 ${hashes.join("")}`;
 }
 
+/** Signs with one OpenPGP key, kept in a temporary folder until this object is disposed of. */
+interface Signer extends AsyncDisposable {
+  fingerprint: string;
+  /** binary */
+  publicKey: Uint8Array;
+  /** makes an armoured signature, to be stored beside the text */
+  detach(text: string): Promise<string>;
+  /** makes a text with its signature around it */
+  clear(text: string): Promise<string>;
+}
+
+/** Fingerprint of a secret key in gpg's list: subkeys have lines of another type. */
+const SECRET_KEY = /^sec:[^\n]*\n(?:grp:[^\n]*\n)?fpr:+([0-9A-F]+):/gm;
+
+const GPG = ["--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback"];
+
+/**
+ * Opens the secret key in a file. The user's own keys are neither used nor read.
+ *
+ * @throws {SbxError} `package.key_invalid`: the file is missing, others can read it, or it does not hold
+ * exactly one secret key
+ */
+async function openSigner(path: string): Promise<Signer> {
+  await requirePrivate(path);
+  const home = await Deno.makeTempDir({ prefix: "sbx-gpg-" });
+  const run = (args: string[], doing: string) =>
+    runTool(["gpg", "--homedir", home, ...GPG, ...args], { doing });
+  const close = async () => {
+    await runTool(["gpgconf", "--homedir", home, "--kill", "all"], { doing: "ending gpg-agent" })
+      .catch(ignore("the agent ends once its folder is gone"));
+    await Deno.remove(home, { recursive: true });
+  };
+  try {
+    await run(["--import", path], `reading the key ${path}`);
+    const listed = new TextDecoder().decode(
+      await run(["--with-colons", "--list-secret-keys"], `reading the key ${path}`),
+    );
+    const keys = [...listed.matchAll(SECRET_KEY)].map(([, fingerprint]) => fingerprint);
+    if (keys.length !== 1) throw keyError(path, `it holds ${keys.length} secret keys, not one`);
+    const [fingerprint] = keys;
+    const sign = async (how: string, text: string) => {
+      const input = join(home, "input");
+      await Deno.writeTextFile(input, text);
+      const options = ["--local-user", fingerprint, "--digest-algo", "SHA512", "--armor", "--output", "-"];
+      return new TextDecoder().decode(await run([...options, how, input], "signing the index"));
+    };
+    return {
+      fingerprint,
+      publicKey: await run(["--export", fingerprint], "exporting the public key"),
+      detach: (text) => sign("--detach-sign", text),
+      clear: (text) => sign("--clear-sign", text),
+      [Symbol.asyncDispose]: close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+async function requirePrivate(path: string): Promise<void> {
+  const info = await Deno.stat(path).catch(() => undefined);
+  if (!info) throw keyError(path, "there is no such file");
+  const refused = accessProblem(path, info, { keep: "secret", root: "owns" });
+  if (refused) throw keyError(path, `it ${refused.problem}: ${refused.hint}`);
+}
+
+function keyError(path: string, reason: string): SbxError {
+  return new SbxError("package.key_invalid", `the key ${path} cannot sign: ${reason}`, {
+    hint: "gpg --batch --passphrase '' --quick-gen-key NAME ed25519 sign never makes one; " +
+      "gpg --export-secret-keys NAME writes it",
+  });
+}
+
 function hashOf(kind: (typeof HASHES)[number], bytes: Uint8Array): string {
   return createHash(kind).update(bytes).digest("hex");
 }
 
 async function write(path: string, data: string | Uint8Array): Promise<void> {
-  await Deno.mkdir(join(path, ".."), { recursive: true });
+  await Deno.mkdir(dirname(path), { recursive: true });
   await writeAtomic(path, data, 0o644);
 }
