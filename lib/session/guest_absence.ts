@@ -103,7 +103,7 @@ export class Absence {
     this.#isAway = true;
     const written = write();
     const settled = written.then(end ?? rejoin, rejoin);
-    this.#written = written.then(() => {}, () => {});
+    this.#written = written.then(() => {}, ignore("the caller has the failure"));
     // Callers that waited for a guest that has ended find it gone.
     this.#over = settled.catch(ignore("the caller has the failure")).then(() => void (this.#isAway = false));
     return { written, settled };
