@@ -1,4 +1,8 @@
-/** DNS packets: their contents, and how they are decoded and encoded. */
+/** Decodes and encodes DNS packets with `dns-packet`, after the checks of `guard.ts`. */
+import packet from "dns-packet";
+import { Buffer } from "node:buffer";
+import { parseAddress, plainHost } from "../../base/address/mod.ts";
+import { memoize } from "../../base/memo/mod.ts";
 import {
   ANSWER_BYTES_MAX,
   ERROR_TEXT_MAX,
@@ -8,15 +12,11 @@ import {
   UDP_BYTES_MAX,
   UDP_BYTES_MIN,
 } from "./limit.ts";
-import packet from "dns-packet";
-import { parseAddress, plainHost } from "../../base/address/mod.ts";
-import { memoize } from "../../base/memo/mod.ts";
-import { Buffer } from "node:buffer";
 import { PacketError, type QuestionShape, type RecordSpan, walkPacket, walkQuestion } from "./guard.ts";
 
 /** A DNS question. */
 export interface DnsQuestion {
-  /** in the case of the query: clients compare it */
+  /** spelled as in the query: clients compare its case */
   name: string;
   type: string;
 }
@@ -30,10 +30,11 @@ interface DnsQuery extends DnsQuestion {
   udpBytes: number;
 }
 
-/** A record of an answer; `data` has the form that `dns-packet` gives its type. */
+/** A record of an answer. */
 export interface DnsRecord extends DnsQuestion {
   /** in `s` */
   ttl: number;
+  /** value, in the form that `dns-packet` has for records of this type */
   // deno-lint-ignore no-explicit-any -- dns-packet gives each type of record another form
   data: any;
 }
@@ -41,11 +42,12 @@ export interface DnsRecord extends DnsQuestion {
 /** Answer of a resolver. */
 export interface ResolverAnswer {
   rcode: Rcode;
-  /** has to be queried again over TCP */
+  /** true: the query must be repeated over TCP */
   truncated: boolean;
   records: DnsRecord[];
   /** TTL of a missing name or type, from the SOA, in `s` */
   negativeTtl?: number;
+  /** length of the packet */
   bytes: number;
 }
 
@@ -60,43 +62,38 @@ export type Rcode = typeof RCODES[number];
  * their `ech` would hide the client's host from inspection, and clients work without them.
  */
 const SUPPORTED_TYPES = ["A", "AAAA", "CAA", "CNAME", "MX", "NAPTR", "NS", "PTR", "SOA", "SRV", "TXT"];
+/** Types with empty answers, by the names that `dns-packet` has for them. */
 const EMPTY_TYPES: Record<string, string> = { UNKNOWN_64: "SVCB", UNKNOWN_65: "HTTPS" };
 
-/** True for types that get empty answers, without a resolver. */
+/** True for types that get empty answers, without a query to a resolver. */
 export function isAlwaysEmpty(type: string): boolean {
   return type === "SVCB" || type === "HTTPS";
 }
 
-/** True for names that can be queried; names may come from a person or a rule. */
+/** True for names that can be queried. Names may come from a person or a rule. */
 export function isName(name: string): boolean {
   const plain = plainHost(name);
   return plain.length <= NAME_BYTES_MAX - 2 &&
     /^[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63}(\.[\x21-\x2d\x2f-\x5b\x5d-\x7e]{1,63})*$/.test(plain);
 }
 
-/** Compares names without case and last dot. */
-function sameName(a: string, b: string): boolean {
-  return a === b || plainHost(a) === plainHost(b);
-}
-
-// Decodes packets of guests and resolvers with `dns-packet`, after the checks of `guard.ts`.
-
-const QUERY_FLAGS = { QR: 1 << 15, OPCODE: 0xf << 11, TC: 1 << 9, RD: 1 << 8, CD: 1 << 4, RCODE: 0xf };
+/** Bits in the second field of the header (RFC 1035 §4.1.1, RFC 4035 §3.2). */
+const HEADER_FLAGS = { QR: 1 << 15, OPCODE: 0xf << 11, TC: 1 << 9, RD: 1 << 8, CD: 1 << 4, RCODE: 0xf };
 const OPT = 41;
 const SOA = 6;
 const IN = 1;
 
-/** Decodes a query. @throws {PacketError} for anything but one question of a supported type */
+/** Decodes a guest's query. @throws {PacketError} for anything but one question of a supported type */
 export function readQuery(bytes: Uint8Array): DnsQuery {
   const shape = walkPacket(bytes, QUERY_BYTES_MAX);
   const { id, flags, answers, authorities, additionals } = shape;
-  if (flags & QUERY_FLAGS.QR) throw new PacketError("malformed", "an answer instead of a query");
-  if (flags & QUERY_FLAGS.OPCODE) throw new PacketError("type", "an unsupported opcode");
+  if (flags & HEADER_FLAGS.QR) throw new PacketError("malformed", "an answer instead of a query");
+  if (flags & HEADER_FLAGS.OPCODE) throw new PacketError("type", "an unsupported opcode");
   if (answers.length + authorities.length > 0) throw new PacketError("malformed", "answers in a query");
   const { name, type } = decodeQuestion(bytes, shape);
   const options = additionals.find((record) => record.type === OPT);
   const udpBytes = Math.min(Math.max(options?.class ?? 0, UDP_BYTES_MIN), UDP_BYTES_MAX);
-  return { id, flags: flags & (QUERY_FLAGS.RD | QUERY_FLAGS.CD), name, type, udpBytes };
+  return { id, flags: flags & (HEADER_FLAGS.RD | HEADER_FLAGS.CD), name, type, udpBytes };
 }
 
 function decodeQuestion(bytes: Uint8Array, shape: QuestionShape): DnsQuestion {
@@ -123,18 +120,18 @@ export function readQuestion(bytes: Uint8Array): Partial<DnsQuestion> {
 /**
  * Decodes a resolver's answer.
  *
- * @returns `undefined` for an answer to another question: it is forged, or late
- * @throws {PacketError} the answer matches, and cannot be read safely
+ * @returns `undefined` for an answer to another question, which is forged or late
+ * @throws {PacketError} the answer is to this question, but cannot be read safely
  */
 export function readAnswer(bytes: Uint8Array, id: number, expected: DnsQuestion): ResolverAnswer | undefined {
   if (bytes.length < 12 || bytes[0] !== id >> 8 || bytes[1] !== (id & 255)) return undefined;
   const { flags, question, qclass } = walkQuestion(bytes);
-  if (!(flags & QUERY_FLAGS.QR)) return undefined;
+  if (!(flags & HEADER_FLAGS.QR)) return undefined;
   const { name, type } = packet.question.decode(view(bytes), question);
   if (!sameName(name, expected.name) || type !== expected.type || qclass !== IN) return undefined;
-  const rcode = RCODES[flags & QUERY_FLAGS.RCODE] ?? "SERVFAIL";
-  // Truncated anywhere: none of its records is used.
-  if (flags & QUERY_FLAGS.TC) return { rcode, truncated: true, records: [], bytes: bytes.length };
+  const rcode = RCODES[flags & HEADER_FLAGS.RCODE] ?? "SERVFAIL";
+  // A packet may be cut in the middle of a record, so no record of a truncated answer is used.
+  if (flags & HEADER_FLAGS.TC) return { rcode, truncated: true, records: [], bytes: bytes.length };
   const shape = walkPacket(bytes);
   const soa = shape.authorities.find((record) => record.type === SOA);
   return {
@@ -148,7 +145,10 @@ export function readAnswer(bytes: Uint8Array, id: number, expected: DnsQuestion)
   };
 }
 
-/** @throws {PacketError} the library decodes another length than `guard.ts` checked */
+/**
+ * @returns `undefined` for a record of an unsupported type
+ * @throws {PacketError} the library fails, or decodes another length than `guard.ts` checked
+ */
 function readRecord(bytes: Uint8Array, span: RecordSpan): DnsRecord | undefined {
   try {
     const record = packet.answer.decode(view(bytes), span.start);
@@ -163,16 +163,19 @@ function readRecord(bytes: Uint8Array, span: RecordSpan): DnsRecord | undefined 
       };
     }
   } catch {
-    // thrown below
+    // The library's errors do not name the record; the one below does.
   }
   throw new PacketError("malformed", `an unreadable record of type ${span.type}`);
+}
+
+/** Compares names without case and last dot. */
+function sameName(a: string, b: string): boolean {
+  return a === b || plainHost(a) === plainHost(b);
 }
 
 function view(bytes: Uint8Array): Buffer {
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length);
 }
-
-// Encodes packets for guests and resolvers with `dns-packet`.
 
 /** Encodes a query for a resolver. */
 export function writeQuery(id: number, { name, type }: DnsQuestion): Uint8Array<ArrayBuffer> {
@@ -193,10 +196,7 @@ export interface DnsReply {
   error?: { code: number; text: string };
 }
 
-/**
- * Encodes an answer. One too long for the client's UDP is truncated, and the
- * client repeats its query over TCP.
- */
+/** Encodes an answer. An answer too long for UDP is truncated; the client repeats its query over TCP. */
 export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp"): Uint8Array<ArrayBuffer> {
   const bytes = encodeReply(query, reply, 0);
   const longest = proto === "udp" ? query.udpBytes : ANSWER_BYTES_MAX;
@@ -205,8 +205,8 @@ export function writeReply(query: DnsQuery, reply: DnsReply, proto: "udp" | "tcp
   return encodeReply(query, { rcode: reply.rcode, error: reply.error }, packet.TRUNCATED_RESPONSE);
 }
 
-/** Encodes an empty answer that makes the client ask again over TCP. */
-export function writeReferral(query: DnsQuery): Uint8Array<ArrayBuffer> {
+/** Encodes an empty, truncated answer, which makes the client repeat its query over TCP. */
+export function writeTruncated(query: DnsQuery): Uint8Array<ArrayBuffer> {
   return encodeReply(query, { rcode: "NOERROR" }, packet.TRUNCATED_RESPONSE);
 }
 
@@ -250,8 +250,8 @@ const ADDRESS_TYPES: Record<string, { number: number; bytes: number }> = {
 };
 
 /**
- * Encodes addresses of the question's name, as most answers are: the library takes longer for that than
- * all checks of a query together.
+ * Encodes an answer that has only addresses of the question's name, as most have. The library takes longer
+ * for one than all checks of a query together.
  *
  * @returns `undefined` for any other answer
  */
@@ -266,7 +266,7 @@ function encodeAddresses(
   const bytes = new Uint8Array(question + 4 + records.length * (RECORD_BYTES + address.bytes));
   const view = new DataView(bytes.buffer);
   view.setUint16(0, id);
-  view.setUint16(2, QUERY_FLAGS.QR | flags | packet.RECURSION_AVAILABLE | extra | RCODES.indexOf(rcode));
+  view.setUint16(2, HEADER_FLAGS.QR | flags | packet.RECURSION_AVAILABLE | extra | RCODES.indexOf(rcode));
   view.setUint16(4, 1);
   view.setUint16(6, records.length);
   let at = HEADER_BYTES;
@@ -291,7 +291,7 @@ function encodeAddresses(
   return bytes;
 }
 
-/** Bytes of an address; each comes again with every answer from the cache. */
+/** Bytes of an address, remembered: every answer from the cache repeats its addresses. */
 const addressOf = memoize(parseAddress);
 
 function extendedError({ code, text }: { code: number; text: string }) {

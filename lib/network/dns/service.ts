@@ -29,9 +29,9 @@ import {
   isName,
   readQuery,
   readQuestion,
-  writeReferral,
   writeRefusal,
   writeReply,
+  writeTruncated,
 } from "./packet.ts";
 import { type Resolver, ResolverClient, ResolverError } from "./resolver.ts";
 import { type EventProcess, processOf } from "../../event/mod.ts";
@@ -108,7 +108,7 @@ export class DnsService {
     );
     const reply = await Promise.race([pending, held]);
     clearTimeout(timer);
-    return reply ? reply("udp") : writeReferral(readQuery(query));
+    return reply ? reply("udp") : writeTruncated(readQuery(query));
   }
 
   /**
