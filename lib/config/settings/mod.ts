@@ -15,7 +15,8 @@ export {
   type Layer,
   userLayer,
 } from "./layer.ts";
-export { type SettingsInfoBytes, SettingsStore, type SettingsStoreOptions, withFileLock } from "./store.ts";
+export { withFileLock } from "./lock.ts";
+export { type SettingsInfoBytes, SettingsStore, type SettingsStoreOptions } from "./store.ts";
 export * from "./node/mod.ts";
 export { resolve, type Resolved } from "./resolve.ts";
 export { checkValue } from "./value.ts";

@@ -3,7 +3,7 @@ import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { asSbxError, ignore, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
+import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { readToml, type TomlDocument } from "../../base/toml/mod.ts";
 import type { Definitions } from "./definition.ts";
 import {
@@ -15,6 +15,7 @@ import {
 } from "./edit.ts";
 import { explain, type SettingExplanation } from "./explain.ts";
 import { corpLayer, type CorpSource, EMPTY_LAYER, type Layer, userLayer } from "./layer.ts";
+import { withFileLock } from "./lock.ts";
 import { type SettingsResponse, type SettingValue, withoutSecrets } from "./node/mod.ts";
 import { type BootConfig, bootConfig, resolve, type Resolved } from "./resolve.ts";
 import { type Watch, watchFiles } from "./watch.ts";
@@ -24,9 +25,9 @@ export interface SettingsStoreOptions {
   home: Pick<Home, "dir">;
   definitions: Definitions;
   corp: CorpSource;
-  /** writer of settings.toml, default {@linkcode writeAtomic} */
+  /** writes settings.toml; default {@linkcode writeAtomic} */
   write?: (path: string, text: string) => Promise<void>;
-  /** check of values beyond their definitions, on edits and in settings.toml; by default all pass */
+  /** checks values beyond their definitions, on edits and in settings.toml; by default all pass */
   check?: ValueCheck;
 }
 
@@ -51,6 +52,7 @@ export class SettingsStore {
   #listeners = new Set<(ids: string[]) => void>();
   /** state last sent to the listeners */
   #lastNotified: Resolved;
+  /** settles after the last queued task */
   #tail: Promise<unknown> = Promise.resolve();
 
   private constructor(options: SettingsStoreOptions) {
@@ -81,8 +83,8 @@ export class SettingsStore {
   }
 
   /**
-   * Value of a setting that is switched on. Readers of settings that do not go to the guest use this: a value
-   * whose setting corp or the user switched off has no effect (docs/design/contracts/03-settings.md §3).
+   * Value of a setting that is switched on. Readers of settings that do not go to the guest use this, so that
+   * a setting switched off by corp or the user has no effect (docs/design/contracts/03-settings.md §3).
    *
    * @returns undefined where the setting is switched off, or absent from the file in `SBX_DEFAULTS_CONFIG`
    */
@@ -168,7 +170,7 @@ export class SettingsStore {
   watch(onChange: (ids: string[]) => void): Watch {
     this.#listeners.add(onChange);
     const files = watchFiles([this.path, ...this.#options.corp.paths], () => {
-      this.reload().catch(() => {/* the next change triggers another reload */});
+      this.reload().catch(ignore("the next change triggers another reload"));
     });
     const close = () => {
       this.#listeners.delete(onChange);
@@ -180,7 +182,7 @@ export class SettingsStore {
   /** Runs tasks one at a time: a reload started before an edit must not restore the old state after it. */
   #enqueue<T>(work: () => Promise<T>): Promise<T> {
     const result = this.#tail.then(work).finally(() => this.#notify());
-    this.#tail = result.catch(ignore("the caller has the failure; the next work goes on"));
+    this.#tail = result.catch(ignore("the caller has the failure; the next task runs"));
     return result;
   }
 
@@ -214,10 +216,7 @@ export class SettingsStore {
     }
   }
 
-  /**
-   * Builds the user's layer. A value rejected by `check` stays active with an issue, and its reader fails on
-   * it.
-   */
+  /** Builds the user's layer. A value rejected by `check` stays active with an issue; its reader fails. */
   async #userLayer(document: TomlDocument): Promise<Layer> {
     const { definitions, check } = this.#options;
     const layer = userLayer(document, definitions);
@@ -248,35 +247,4 @@ export class SettingsStore {
   async #writePath(): Promise<string> {
     return await Deno.realPath(this.path).catch(() => this.path);
   }
-}
-
-/** Maximum wait for another writer, in `ms`; a write takes milliseconds, so a longer one hangs. */
-const LOCK_TIMEOUT_MS = 10_000;
-
-/** Tail of this process's queue for each file, so that only one task at a time waits for the kernel lock. */
-const queues = new Map<string, Promise<unknown>>();
-
-/**
- * Runs `work` under an exclusive lock file, shared with every task of this and other sbx processes. The
- * kernel frees the lock of a process that dies.
- *
- * @throws {SbxError} `settings.busy`: while another writer holds the lock
- */
-export async function withFileLock<T>(path: string, work: () => Promise<T>): Promise<T> {
-  const result = (queues.get(path) ?? Promise.resolve()).then(() => runLocked(path, work));
-  const tail = result.catch(ignore("the caller has the failure; the next work goes on"));
-  queues.set(path, tail);
-  try {
-    return await result;
-  } finally {
-    if (queues.get(path) === tail) queues.delete(path);
-  }
-}
-
-async function runLocked<T>(path: string, work: () => Promise<T>): Promise<T> {
-  using file = await Deno.open(path, { create: true, write: true, mode: 0o600 });
-  if (await lockWithin(file, LOCK_TIMEOUT_MS)) return await work();
-  throw new SbxError("settings.busy", "another program holds the settings lock", {
-    hint: "close other sbx windows and try again",
-  });
 }

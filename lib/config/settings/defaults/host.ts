@@ -1,5 +1,6 @@
-/** Built-in settings of the app, the record, the network, repositories and telemetry. */
-/** Built-in settings of the record, the network, repositories and telemetry. */
+/** Built-in settings of everything but VMs, in TOML; `vm.ts` has those. */
+
+/** Settings of the record, the network, repositories, alerts and telemetry. */
 export const HOST_DEFAULTS = `
 [settings.ledger]
 name = "Ledger"
@@ -231,10 +232,7 @@ enabled_by = "telemetry.enabled"
 meta = { builtin = true, hidden = true, min = 0 }
 `;
 
-/**
- * Built-in settings of sbx itself and of its desktop app; settings that need the app are hidden until it
- * exists.
- */
+/** Settings of sbx itself and of its desktop app. */
 export const APP_DEFAULTS = `
 [settings.app]
 name = "Application"
