@@ -15,8 +15,8 @@ import { traceOf } from "../handle.ts";
 const DEFAULT_SIZE = { cols: 80, rows: 24 };
 /** `bytes` that may wait for a slow listener of `/events` before it is disconnected. */
 const LISTENER_BACKLOG = 4 * 1024 * 1024;
-/** Limit of a terminal's columns and rows. */
-const MAX_CELLS = 1000;
+/** Most columns, and most rows, of a terminal. */
+const CELLS_MAX = 1000;
 
 /** The WebSockets of terminals and events (docs/design/contracts/02-http.md §2). */
 export function routeSockets(app: Hono, supervisor: Supervisor, notices: Notices): void {
@@ -90,7 +90,7 @@ async function type(call: CallStream<"Terminal">, data: unknown): Promise<void> 
 function sizeOf(text: string): { cols: number; rows: number } {
   try {
     const { cols, rows } = parseJson(text) as { cols: number; rows: number };
-    if ([cols, rows].every((n) => Number.isInteger(n) && n > 0 && n <= MAX_CELLS)) return { cols, rows };
+    if ([cols, rows].every((n) => Number.isInteger(n) && n > 0 && n <= CELLS_MAX)) return { cols, rows };
   } catch {
     // invalid: see below
   }

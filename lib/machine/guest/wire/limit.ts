@@ -1,28 +1,24 @@
-/** Limits of the guest wire (docs/design/contracts/07-guest-wire.md §7). */
+/**
+ * Limits of the guest wire (docs/design/contracts/07-guest-wire.md §7), and the check of a boot configuration
+ * by them. Host and guest both apply them, so a change of code here needs a new `GUEST_VERSION`.
+ */
 import { SbxError } from "../../../base/error/mod.ts";
 
-/**
- * Longest text of a guest's error, in characters; the host takes no longer one
- * (docs/design/contracts/07-guest-wire.md §7).
- */
+/** Longest text of a guest's error, in characters. */
 export const ERROR_CHARACTERS = 4096;
 
-/**
- * Most `bytes` of a program's output on the control connection (docs/design/contracts/07-guest-wire.md §7);
- * the rest has a connection of its own.
- */
+/** Most `bytes` of a program's output on the control connection; the rest has a connection of its own. */
 export const INLINE_BYTES = 4096;
 
 /**
- * `bytes` of a program's input that the guest has not taken yet (docs/design/contracts/07-guest-wire.md §7),
- * less than its vsock buffers: a vhost-user vsock with bytes for a guest that reads none blocks the guest's
- * own output, for ever.
+ * Most `bytes` of a program's input on their way to the guest. They fit into its vsock buffers: a vhost-user
+ * vsock that holds bytes for a guest that does not read blocks the guest's own output for ever.
  */
 export const INPUT_WINDOW = 96 * 1024;
 
-/** Limits of a guest's reports on its programs (docs/design/contracts/07-guest-wire.md §7, "Activity"). */
+/** Limits of a guest's reports on its programs (section "Activity"). */
 export const ACTIVITY_LIMITS = {
-  /** processes that ran before the report began */
+  /** processes that were running before the reports began */
   processes: 1024,
   /** arguments of a program */
   args: 256,
@@ -32,14 +28,12 @@ export const ACTIVITY_LIMITS = {
   characters: 4096,
 } as const;
 
-/**
- * Id, name and image of a container (docs/design/contracts/07-guest-wire.md §7): the host takes no others.
- */
+/** Id, name and image of a container; the host rejects any other text. */
 export const CONTAINER_ID = /^[0-9a-z]{12,64}$/;
 export const CONTAINER_NAME = /^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$/;
 export const IMAGE_NAME = /^[A-Za-z0-9][A-Za-z0-9_.:/@-]{0,511}$/;
 
-/** Most TCP streams of a guest at once; further ones are refused. */
+/** Most TCP streams of a guest at a time; further ones are refused. */
 export const TCP_STREAMS_MAX = 4096;
 /** Most `bytes` of a frame on the TCP port: addresses and names. */
 export const TCP_FRAME_LIMIT = 4096;
@@ -47,11 +41,9 @@ export const TCP_FRAME_LIMIT = 4096;
 export const DNS_FRAME_LIMIT = 96 * 1024;
 /** Most `bytes` of a frame on the activity port: a program's arguments. */
 export const ACTIVITY_FRAME_LIMIT = 64 * 1024;
-/**
- * Most `bytes` of a guest's frame on the MCP port, and of the host's: results of tools
- * are long, screenshots above all.
- */
+/** Most `bytes` of a guest's frame on the MCP port. */
 export const MCP_FRAME_LIMIT = 1024 * 1024;
+/** Most `bytes` of the host's frame on the MCP port: results of tools, such as screenshots, are long. */
 export const MCP_RESULT_FRAME_LIMIT = 4 * 1024 * 1024 + 64 * 1024;
 
 export const MAX_BOOT_VARIABLES = 128;
@@ -66,15 +58,12 @@ const encoder = new TextEncoder();
 /** Variables that change how programs load or how a shell starts. */
 const FORBIDDEN_VARIABLE = /^(LD_.*|IFS|BASH_ENV|ENV|PROMPT_COMMAND|BASH_FUNC_.*)$/;
 
-/**
- * Tests whether a variable must never be set in a guest (docs/design/contracts/07-guest-wire.md §7, "Never
- * set").
- */
+/** True for variables that must never be set in a guest (section "Never set"). */
 export function isForbiddenVariable(name: string): boolean {
   return FORBIDDEN_VARIABLE.test(name);
 }
 
-/** File written to the guest before any program runs. */
+/** File that the guest writes before it runs any program. */
 export interface BootFile {
   path: string;
   /** base64 */
@@ -82,7 +71,7 @@ export interface BootFile {
   mode: number;
 }
 
-/** @throws {SbxError} `boot.invalid`: names the exceeded limit or the forbidden variable */
+/** Checks a boot configuration. @throws {SbxError} `boot.invalid`: names the limit, variable or path */
 export function checkBootConfig(env: Record<string, string>, files: BootFile[]): void {
   const names = Object.keys(env);
   const forbidden = names.filter(isForbiddenVariable);

@@ -1,6 +1,6 @@
 /**
  * Messages, limits and network constants shared by host and guest. Loads no zod: guest programs bundle this
- * room.
+ * folder.
  */
 export { connectHost } from "./host.ts";
 export {
