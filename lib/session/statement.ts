@@ -1,6 +1,6 @@
 /**
- * The host's statements in a session's record: how it booted, and which rules were active when
- * (docs/design/contracts/12-ledger.md §12).
+ * Statements of the host in a session's record: boots, active rules, changes of image and clock, failed
+ * services and reached limits (docs/design/contracts/12-ledger.md §12).
  */
 import { blake3 } from "../base/hash/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";
@@ -17,43 +17,49 @@ import type { VmRecord } from "./files/record.ts";
 interface StatementBase {
   statement_id: string;
   at_unix_ms: number;
-  /** last event before it */
+  /** sequence number of the last event before the statement */
   after_sequence: number;
 }
 
-/** A machine was started, or went on. */
+/** A machine was started or resumed. */
 export interface BootStatement extends StatementBase {
   kind: "boot";
   sbx: { version: string; build: string };
   accelerator: string;
-  /** `cold`, `template`, `resume` or `fork` */
+  /** `cold`, `template`, `resume`, `fork` or `unknown` */
   started: string;
   cpus: number;
   ram_mb: number;
   /**
-   * BLAKE3 of the files that it was started from, checked before the boot; absent: recorded by an older sbx
+   * `hashes`: BLAKE3 of the boot files, checked before the boot; absent in records of an older sbx.
+   * `reference` and `digest`: of an OCI image
    */
-  image: { version: string; hashes?: Record<string, string>; reference?: string; digest?: string };
+  image: { version: string; hashes?: Record<string, string> } & Partial<NamedImage>;
 }
 
-/**
- * A VM that has ended got another image for its next start, below the changes on its
- * disk; each absent: of packages.
- */
+/** A VM got another image for its next start, below the changes on its disk. */
 export interface ImageStatement extends StatementBase {
   kind: "image";
-  image?: { reference: string; digest: string };
-  before?: { reference: string; digest: string };
+  /** absent: the image of the profile's packages */
+  image?: NamedImage;
+  /** image until then; absent: that of the profile's packages */
+  before?: NamedImage;
 }
 
-/** A contract was activated; hashes are BLAKE3 of canonical JSON. */
+/** An OCI image. */
+interface NamedImage {
+  reference: string;
+  digest: string;
+}
+
+/** A contract became active; hashes are BLAKE3 of canonical JSON. */
 export interface ContractStatement extends StatementBase {
   kind: "contract";
   profile_id: string;
   profile_revision: string;
   profile_hash: string;
   corp_hash: string;
-  /** rules of corp and profile, and access that people allowed meanwhile, as they decide */
+  /** of all rules in order of decision, including access that people allowed meanwhile */
   rules_hash: string;
   detections_hash: string;
 }
@@ -61,11 +67,11 @@ export interface ContractStatement extends StatementBase {
 /** The clock of the host jumped while the machine ran: the host slept, or its clock was set. */
 export interface ClockStatement extends StatementBase {
   kind: "clock";
-  /** `ms` by which it went ahead; negative: back */
+  /** `ms`; negative if the clock went back */
   jump_ms: number;
 }
 
-/** A service of the VM is not started again. */
+/** A service of the VM failed, and is not started again. */
 export interface ServiceStatement extends StatementBase {
   kind: "service";
   name: string;
@@ -73,7 +79,7 @@ export interface ServiceStatement extends StatementBase {
   reason: string;
 }
 
-/** The VM was held back by one of its limits for the first time since its start. */
+/** The VM reached one of its limits for the first time since its start. */
 export interface LimitStatement extends StatementBase {
   kind: "limit";
   /** key of `[vm.limits]`, and its value */
@@ -93,8 +99,9 @@ export type SessionStatement =
 export class Statements {
   readonly #ledger: Ledger;
   readonly #record: VmRecord;
-  /** hashes of the contract that was stated last */
-  #last = "";
+  /** the last contract's statement, as JSON */
+  #lastContract = "";
+  /** limits that were stated */
   readonly #reached = new Set<string>();
 
   constructor(ledger: Ledger, record: VmRecord) {
@@ -102,7 +109,7 @@ export class Statements {
     this.#record = record;
   }
 
-  /** States that a machine runs. */
+  /** States that a machine was started or resumed. */
   boot({ accelerator = "unknown", started }: Pick<MachineInfo, "accelerator" | "started">): void {
     const { cpus, ram_mb, assets: { version, hashes }, environment } = this.#record;
     this.#write<BootStatement>({
@@ -112,7 +119,7 @@ export class Statements {
       started: started?.by ?? "unknown",
       cpus,
       ram_mb,
-      image: { version, ...(hashes && { hashes }), ...named(environment) },
+      image: { version, ...(hashes && { hashes }), ...(environment && named(environment)) },
     });
   }
 
@@ -121,12 +128,12 @@ export class Statements {
     this.#write<ClockStatement>({ kind: "clock", jump_ms: ms });
   }
 
-  /** States that another image is the VM's from its next start. */
+  /** States that the VM boots `image` from its next start, instead of `before`. */
   image(image: NamedImage | undefined, before: NamedImage | undefined): void {
     this.#write<ImageStatement>({
       kind: "image",
-      ...(image && { image: named(image) as NamedImage }),
-      ...(before && { before: named(before) as NamedImage }),
+      ...(image && { image: named(image) }),
+      ...(before && { before: named(before) }),
     });
   }
 
@@ -143,7 +150,7 @@ export class Statements {
     this.#write<LimitStatement>({ kind: "limit", limit, value });
   }
 
-  /** States the active contract, unless stated already. @param rules all that decide, in layers */
+  /** States the active contract, unless it is the last one stated. @param rules all rules, by layer */
   contract(contract: Contract, rules: readonly (readonly Rule[])[]): void {
     const { profile, corp } = contract;
     const { profile_id, profile_revision } = this.#record;
@@ -156,14 +163,12 @@ export class Statements {
       detections_hash: hashOf(detectionsOf(contract)),
     };
     const text = JSON.stringify(hashes);
-    if (text === this.#last) return;
-    this.#last = text;
+    if (text === this.#lastContract) return;
+    this.#lastContract = text;
     this.#write<ContractStatement>({ kind: "contract", ...hashes });
   }
 
-  /**
-   * A record that takes no statement takes no event either: the gate refuses all until it is written again.
-   */
+  /** A failure is only logged: where no statement can be written, the gate refuses every event too. */
   #write<T extends SessionStatement>(content: Omit<T, keyof StatementBase> & { kind: T["kind"] }): void {
     const record = {
       statement_id: newEventId(),
@@ -179,14 +184,8 @@ export class Statements {
   }
 }
 
-/** An image in a statement. */
-interface NamedImage {
-  reference: string;
-  digest: string;
-}
-
-function named(image: NamedImage | undefined): Partial<NamedImage> {
-  return image ? { reference: image.reference, digest: image.digest } : {};
+function named({ reference, digest }: NamedImage): NamedImage {
+  return { reference, digest };
 }
 
 function hashOf(value: unknown): string {

@@ -1,17 +1,14 @@
-/**
- * Packets of the protocol of MySQL and MariaDB: their frames, numbers and texts, and the
- * ones that the host writes itself.
- */
+/** Packets of the MySQL and MariaDB protocol: frames, numbers, texts and errors, read and written. */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import type { BufferedConnection } from "../connection.ts";
 import { ConnectionLost, MessageFault } from "../fault.ts";
 
-/** Length of a packet's head: three bytes of length, and its number. */
+/** `bytes` of a packet's head: three of its length, one of its sequence number. */
 export const PACKET_HEAD = 4;
-/** Longest body of one packet; a message that is longer, or as long, goes on in the next. */
+/** Longest body of a packet, in `bytes`; a message of this length or more continues in the next packet. */
 export const PACKET_MAX = 0xff_ffff;
 
-/** Capabilities of both sides, by their bits. */
+/** Bits of the capabilities that this code reads or sets. */
 export const CAPABILITY = {
   MYSQL: 1,
   CONNECT_WITH_DB: 1 << 3,
@@ -26,8 +23,8 @@ export const CAPABILITY = {
 } as const;
 
 /**
- * What sbx can follow: no compression, no files of the client, no parameters in front of
- * a statement, no second factor.
+ * Capabilities with which sbx can read the messages of both sides. Left out are compression, files of the
+ * client, parameters before a statement, and further authentication factors.
  */
 export const FOLLOWED = [
   0, // LONG_PASSWORD, or of MariaDB: no extended capabilities
@@ -41,7 +38,7 @@ export const FOLLOWED = [
   10, // INTERACTIVE
   12, // IGNORE_SIGPIPE
   13, // TRANSACTIONS
-  14,
+  14, // RESERVED
   15, // SECURE_CONNECTION
   16, // MULTI_STATEMENTS
   17, // MULTI_RESULTS
@@ -53,10 +50,10 @@ export const FOLLOWED = [
   23, // SESSION_TRACK
   24, // DEPRECATE_EOF
 ].reduce((bits, bit) => bits | 1 << bit, 0);
-/** MariaDB's own: execution in bulk, and longer names of types. */
+/** The same of MariaDB's extended capabilities: bulk execution and extended metadata. */
 export const FOLLOWED_MARIADB = 1 << 2 | 1 << 3;
 
-/** Flags of the server in the end of a result. */
+/** Status flags of the server at the end of a result. */
 export const STATUS = { MORE_RESULTS: 0x8, CURSOR: 0x40, NO_BACKSLASH_ESCAPES: 0x200 } as const;
 
 /** Head of a packet. */
@@ -65,7 +62,7 @@ export interface PacketHead {
   sequence: number;
 }
 
-/** Waits for the head of the next packet, and leaves it unread; `undefined` at the end of the connection. */
+/** Waits for the head of the next packet, without taking it; `undefined` at the end of the connection. */
 export async function nextPacket(connection: BufferedConnection): Promise<PacketHead | undefined> {
   while (connection.count < PACKET_HEAD) {
     if (await connection.fill()) continue;
@@ -76,7 +73,14 @@ export async function nextPacket(connection: BufferedConnection): Promise<Packet
   return { length: unread[0] | unread[1] << 8 | unread[2] << 16, sequence: unread[3] };
 }
 
-/** Takes a whole packet. @returns a copy of its body @throws {ConnectionLost}, {MessageFault} */
+/**
+ * Takes a whole packet.
+ *
+ * @param max most `bytes` of its body
+ * @returns a copy of its body
+ * @throws {ConnectionLost} the connection ended first
+ * @throws {MessageFault} the packet is too long, or out of order
+ */
 export async function takePacket(
   connection: BufferedConnection,
   sequence: number,
@@ -92,19 +96,19 @@ export async function takePacket(
   return body;
 }
 
-/** Waits until this many bytes are unread. @throws {ConnectionLost} at an earlier end */
+/** Waits until `count` bytes are unread. @throws {ConnectionLost} the connection ended first */
 export async function need(connection: BufferedConnection, count: number): Promise<void> {
   while (connection.count < count) {
     if (!await connection.fill()) throw new ConnectionLost("closed the connection");
   }
 }
 
-/** @throws {MessageFault} a packet that is out of order */
+/** @throws {MessageFault} the packet has another sequence number */
 export function requireSequence(head: PacketHead, sequence: number): void {
   if (head.sequence !== (sequence & 0xff)) throw new MessageFault("a packet out of order");
 }
 
-/** Writes a packet. @param parts texts get no end of their own */
+/** Encodes a packet. @param parts texts are not terminated */
 export function packet(sequence: number, ...parts: (string | Uint8Array)[]): Uint8Array<ArrayBuffer> {
   const body = parts.map((part) => typeof part === "string" ? new TextEncoder().encode(part) : part);
   const length = body.reduce((sum, part) => sum + part.length, 0);
@@ -115,7 +119,7 @@ export function packetHead({ length, sequence }: PacketHead): Uint8Array<ArrayBu
   return new Uint8Array([length & 0xff, length >>> 8 & 0xff, length >>> 16, sequence & 0xff]);
 }
 
-/** ERR packet. @param state SQLSTATE */
+/** Encodes an ERR packet. @param state SQLSTATE */
 export function errorPacket(sequence: number, code: number, state: string, text: string) {
   return packet(sequence, new Uint8Array([0xff, code & 0xff, code >>> 8]), `#${state}`, text);
 }
@@ -134,12 +138,12 @@ export function readError(body: Uint8Array): ServerError {
   return { code: body[1] | body[2] << 8, state: state ?? "HY000", text: rest ?? text };
 }
 
-/** Numbers as the protocol writes them, from the lowest byte. */
+/** Encodes a number, lowest byte first. */
 export function uint(value: number, bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(Array.from({ length: bytes }, (_, at) => Math.floor(value / 2 ** (8 * at)) & 0xff));
 }
 
-/** A text or bytes behind their length. */
+/** Encodes a text or bytes behind their length. */
 export function counted(part: string | Uint8Array): Uint8Array {
   const bytes = typeof part === "string" ? new TextEncoder().encode(part) : part;
   const { length } = bytes;
@@ -151,7 +155,7 @@ export function counted(part: string | Uint8Array): Uint8Array {
   return joinBytes([new Uint8Array(head), bytes]);
 }
 
-/** The server's status in an OK. @throws {MessageFault} */
+/** Status flags in an OK packet. @throws {MessageFault} a packet that ends early */
 export function okStatus(body: Uint8Array): number {
   const reader = new PacketReader(body, 1);
   reader.count();
@@ -159,7 +163,7 @@ export function okStatus(body: Uint8Array): number {
   return reader.uint(2);
 }
 
-/** Reads the body of a packet from its beginning. A packet that ends early is a {@linkcode MessageFault}. */
+/** Reads the body of a packet, part by part. @throws {MessageFault} a packet that ends early */
 export class PacketReader {
   constructor(readonly body: Uint8Array, public at = 0) {}
 
@@ -200,7 +204,7 @@ export class PacketReader {
   }
 }
 
-/** Names are compared as text: bytes that are no UTF-8 are refused, because two may look the same. */
+/** Decodes a name. Names are compared as text, so invalid UTF-8 is refused: two names may look the same. */
 export function decode(bytes: Uint8Array): string {
   try {
     return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
