@@ -1,14 +1,22 @@
+/** The VM's side of `sbx cp`: its files over the API, and what both directions of a copy share. */
+import { statfs } from "node:fs/promises";
 import type { FileEntry, FileList, FileWritten, VmInfo } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { note, plain } from "../../../lib/base/print/mod.ts";
 import { count } from "../../../lib/base/text/mod.ts";
 import type { Client } from "../../../lib/client/mod.ts";
-import { statfs } from "node:fs/promises";
 import { formatBytes } from "../../../lib/base/progress/mod.ts";
 
+/** Levels of folders that the service lists at once. */
 const DEPTH_MAX = 32;
 
-/** Reason why a file is skipped whose name cannot be written in a request. */
+/**
+ * Most entries of one copied folder (docs/design/contracts/14-limits.md §14): a hostile guest can list any
+ * number.
+ */
+const ENTRIES_MAX = 1_000_000;
+
+/** Reason why a file is skipped: requests have no form for its name. */
 export const NOT_UTF8 = "its name is not UTF-8; rename it to copy it";
 
 /** A copied file. */
@@ -24,7 +32,7 @@ export interface CopyResult {
   copied: CopiedFile[];
   /** paths */
   skipped: string[];
-  /** paths of a repository that stay in the VM on purpose */
+  /** paths of a repository that are not copied on purpose */
   behind?: string[];
 }
 
@@ -40,21 +48,13 @@ export interface Tree {
 /** A file of a VM, with the attributes that the service reports. */
 export interface OpenRemote {
   body: AsyncIterable<Uint8Array>;
+  /** `bytes` */
   size?: number;
+  /** `bytes` without its holes */
   allocated?: number;
   /** permission bits */
   mode?: number;
 }
-
-function modeOf(header: string | null): number | undefined {
-  return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
-}
-
-/**
- * Most entries of one copied folder (docs/design/contracts/14-limits.md §14): a hostile guest lists as many
- * as it likes.
- */
-const ENTRIES_MAX = 1_000_000;
 
 /** A VM's files, accessed through the API. */
 export class Remote {
@@ -74,39 +74,38 @@ export class Remote {
    */
   async list(path: string): Promise<Tree | undefined> {
     const tree: Tree = { entries: [], leftOut: [], leftOutCount: 0 };
-    let count = 0;
     const folders = [path];
     try {
       for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
-        for (let cursor: string | undefined, more = true; more;) {
-          const query = { path: folder, depth: DEPTH_MAX, cursor };
-          const page = await this.#client.json<FileList>("GET", this.#url("list"), { query });
-          const listed = page.entries.length + page.left_out_count;
-          // Pages of a guest: it says when the last one is reached.
-          if (
-            page.truncated && (listed === 0 || page.next_cursor === undefined || page.next_cursor === cursor)
-          ) {
-            throw new SbxError("guest.failed", `the VM lists "${folder}" without an end`, {
-              hint: "sbx logs NAME shows the guest's console",
-            });
-          }
-          if ((count += listed) > ENTRIES_MAX) {
-            throw new SbxError("repo.too_large", `"${path}" has more than ${ENTRIES_MAX} files and folders`, {
-              hint: "copy the folders in it one by one, or pack them in the VM first: tar -cf FILE FOLDER",
-            });
-          }
-          tree.entries.push(...page.entries);
-          tree.leftOut.push(...page.left_out);
-          tree.leftOutCount += page.left_out_count;
-          folders.push(...page.entries.filter((entry) => isDeepest(entry, folder!)).map(({ path }) => path));
-          more = page.truncated;
-          cursor = page.next_cursor;
+        for await (const { entries, left_out, left_out_count } of this.#pages(folder)) {
+          tree.entries.push(...entries);
+          tree.leftOut.push(...left_out);
+          tree.leftOutCount += left_out_count;
+          if (tree.entries.length + tree.leftOutCount > ENTRIES_MAX) throw tooLargeError(path);
+          folders.push(...entries.filter((entry) => isDeepest(entry, folder!)).map(({ path }) => path));
         }
       }
       return tree;
     } catch (error) {
       if (error instanceof SbxError && error.code === "file.invalid") return undefined;
       throw error;
+    }
+  }
+
+  async *#pages(folder: string): AsyncGenerator<FileList> {
+    for (let cursor: string | undefined, more = true; more;) {
+      const query = { path: folder, depth: DEPTH_MAX, cursor };
+      const page = await this.#client.json<FileList>("GET", this.#url("list"), { query });
+      const isEmpty = page.entries.length + page.left_out_count === 0;
+      // The guest says which page is the last, and may never say so.
+      if (page.truncated && (isEmpty || page.next_cursor === undefined || page.next_cursor === cursor)) {
+        throw new SbxError("guest.failed", `the VM lists "${folder}" without an end`, {
+          hint: "sbx logs NAME shows the guest's console",
+        });
+      }
+      yield page;
+      more = page.truncated;
+      cursor = page.next_cursor;
     }
   }
 
@@ -122,7 +121,7 @@ export class Remote {
     }
   }
 
-  /** Opens a file; `size`, and `allocated` without its holes, in `bytes`, where the service says them. */
+  /** Opens a file. */
   async read(path: string): Promise<OpenRemote> {
     const { body, headers } = await this.#client.send("GET", this.#url("content"), { query: { path } });
     const bytesOf = (name: string) => headers.has(name) ? Number(headers.get(name)) : undefined;
@@ -139,7 +138,7 @@ export class Remote {
    *
    * @param mode permission bits
    * @returns the number of `bytes` sent
-   * @throws {SbxError} `file.conflict`: the VM has fewer or more
+   * @throws {SbxError} `file.conflict`: the VM has fewer or more bytes than were sent
    */
   async write(path: string, bytes: AsyncIterable<Uint8Array>, mode: number): Promise<number> {
     let sent = 0;
@@ -154,11 +153,8 @@ export class Remote {
       body: ReadableStream.from(counted()),
     });
     if (captured !== undefined) {
-      note(
-        `sbx: ${path}: ${
-          count(captured, "secret")
-        } stored; the VM has refs in their place (sbx credentials list)`,
-      );
+      const secrets = count(captured, "secret");
+      note(`sbx: ${path}: ${secrets} stored; the VM has refs in their place (sbx credentials list)`);
     } else if (size !== sent) throw incompleteError(path, size, sent);
     return sent;
   }
@@ -183,14 +179,24 @@ export class Remote {
   }
 }
 
-/** Tests whether an entry is a folder so deep below another that a listing of the latter ends there. */
+function tooLargeError(path: string): SbxError {
+  return new SbxError("repo.too_large", `"${path}" has more than ${ENTRIES_MAX} files and folders`, {
+    hint: "copy the folders in it one by one, or pack them in the VM first: tar -cf FILE FOLDER",
+  });
+}
+
+function modeOf(header: string | null): number | undefined {
+  return header !== null && /^[0-7]{1,4}$/.test(header) ? parseInt(header, 8) & 0o777 : undefined;
+}
+
+/** True for a folder at the depth where the listing of `folder` ends, so that it needs one of its own. */
 function isDeepest({ path, type }: FileEntry, folder: string): boolean {
   if (type !== "directory") return false;
   const below = folder === "" ? path : path.slice(folder.length + 1);
   return below.split("/").length === DEPTH_MAX;
 }
 
-/** The stream; after a lost connection, its error names the file. */
+/** Passes a file's stream on; the error of a lost connection names the file. */
 async function* named(body: ReadableStream<Uint8Array>, path: string): AsyncGenerator<Uint8Array> {
   try {
     yield* body;
