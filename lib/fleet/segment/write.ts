@@ -1,4 +1,7 @@
-/** Makes segments. Bodies stay on the machine, unless corp allows their family and host. */
+/**
+ * Makes the segments of a record that a machine sends to its fleet. Bodies stay on the machine, unless corp
+ * allows their family and host (docs/design/contracts/12-ledger.md §12).
+ */
 import { Buffer } from "node:buffer";
 import { constants, zstdCompressSync } from "node:zlib";
 import { joinBytes } from "../../base/bytes/mod.ts";
@@ -11,24 +14,24 @@ import { formatLine, type Line, parseLine, type SegmentHeader } from "./schema.t
 import { canonicalJson } from "../../base/json/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 
-/** Bodies that may leave the machine. */
+/** Permission for bodies of one family to leave the machine. */
 export interface BodyGrant {
   family: string;
-  /** hosts, or `*.` and a domain; absent: all */
+  /** hosts, or `*.` and a domain; absent: every host */
   hosts?: readonly string[];
 }
 
-/** Terms on which segments are made. */
+/** Options of a session's segments. */
 export interface SegmentTerms {
   key: SigningKey;
   session_id: string;
-  /** bodies that may leave the machine */
+  /** default: no body leaves the machine */
   grants?: readonly BodyGrant[];
-  /** events of earlier segments whose ends may still come, by id; filled by each call */
+  /** events of earlier segments whose outcomes may still come, by id; each call adds its own */
   origins?: Map<string, { family: string; host?: string }>;
 }
 
-/** Events remembered for the bodies of their ends. */
+/** Most events remembered until their outcomes come, in memory only. */
 const ORIGINS_MAX = 10_000;
 
 /**
@@ -165,7 +168,7 @@ function withholdFromEvent(text: string, grants: readonly BodyGrant[]): string {
   return withhold(part as Json, family, "") ? canonicalJson(event) : text;
 }
 
-/** @param event the event that ended; `undefined`: unknown, so that no body leaves */
+/** @param event the event of the outcome; `undefined`: unknown, so that no body leaves */
 function withholdFromOutcome(
   text: string,
   event: { family: string; host?: string } | undefined,
@@ -183,7 +186,7 @@ function withholdFromOutcome(
   return changed ? canonicalJson(outcome) : text;
 }
 
-/** Family and host of an event, which decide on the bodies of its end. */
+/** Family and host of an event, by which grants apply to its outcome. */
 function originOf(text: string): { event_id: string; family: string; host?: string } {
   const event = JSON.parse(text) as Json;
   const family = familyOf(event);
@@ -231,7 +234,7 @@ function withhold(part: Json, family: string, prefix: string): boolean {
   return changed;
 }
 
-/** What stands for contents that stayed, in the shape of the field. */
+/** Replacement of withheld contents, in the shape of the field. */
 function replacementOf(name: string, value: unknown): unknown {
   if (name !== "body") return name === "arguments" ? {} : [];
   const { content_type, size, truncated } = isObject(value) ? value as Json : {};

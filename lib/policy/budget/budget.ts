@@ -22,26 +22,26 @@ import {
 import type { DayLimit, DaySpending } from "./day.ts";
 import type { BudgetTerms, BudgetUse } from "./schema.ts";
 
-/** Author of a budget; both hold. */
+/** Author of a budget; the budgets of both apply. */
 export type BudgetLayer = "corp" | "profile";
 export type LayeredTerms = Partial<Record<BudgetLayer, BudgetTerms>>;
 
-/** A limit that an event meets. */
+/** A limit that an event reaches. */
 export interface Limit {
   id: string;
   layer: BudgetLayer;
   reason: string;
   on: BudgetTerms["on_limit"];
-  /** remedy of a block; absent: more budget */
+  /** what to do about a block; absent: raise the budget */
   remedy?: string;
 }
 
-/** The amounts that an event counts for from now on, for the record. */
+/** Amounts of one event, for the record; they replace its earlier ones. */
 export interface Spending extends Partial<CallAmounts> {
   event_id: string;
-  /** in addition to the event's own bytes */
+  /** in addition to the bytes that the decision knew */
   bytes_out?: number;
-  /** of the session so far */
+  /** minutes of the session so far */
   minutes: number;
 }
 
@@ -57,9 +57,9 @@ export interface BudgetOptions {
   cost: Cost;
   /** spending of the profile today; needed for limits per day */
   day?: DaySpending;
-  /** use before this process; a text: the reason why it is unknown, and everything is refused */
+  /** usage before this process; a text: the reason why it is unknown, so that every event is refused */
   before?: Spent | string;
-  /** records the amounts that a call counts for: before it is sent, and once they change */
+  /** records a call's amounts, before it is sent and after each change */
   record?(spending: Spending): void;
   /** called once for each limit that is nearly used up */
   notice(event: Event, text: string): void;
@@ -67,29 +67,27 @@ export interface BudgetOptions {
   now?(): number;
 }
 
-/** Part of a limit at which people are notified. */
+/** Share of a limit at which people are notified. */
 const NOTICE_AT = 0.8;
-/**
- * Part of a limit of bytes after which the bytes of events under way are recorded: a kill gives back no more.
- */
+/** Share of a limit of bytes after which the bytes of running events are recorded: a kill loses no more. */
 const RECORD_AT = 0.01;
-/** Answers that may be fetched later whose count is remembered; the oldest keep their reservations. */
+/** Most calls remembered whose answers are fetched later; the oldest stay counted by their reservations. */
 const LATER_MAX = 1000;
 
-/** `ms` after which a call checks again whether other sessions' calls left it room. */
+/** Interval, in `ms`, at which a call checks again whether calls of other sessions leave it room. */
 const CLAIM_MS = 300;
 
-/** What one event may use. */
+/** Result of reserving one event's usage. */
 export interface Reservation {
-  /** absent: there is room, and it is reserved */
+  /** limit that left no room; absent: the usage is reserved */
   limit?: Limit;
-  /** reserves although the limit is met: a person allowed it */
+  /** reserves in spite of the limit, because a person allowed the event */
   take(): void;
   /** gives back the reservation of an event that is not sent */
   release(): void;
 }
 
-/** One limit of one author. */
+/** One entry of one author's `[budget]`. */
 interface Bound {
   kind: Kind;
   layer: BudgetLayer;
@@ -99,34 +97,42 @@ interface Bound {
   uncounted: BudgetTerms["uncounted"];
 }
 
-/** A call that is not counted yet, or not for good. */
+/** A call whose count is not final. */
 interface Counting {
   bill: Bill;
   amounts: CallAmounts;
 }
 
+/**
+ * The budgets of one session and their usage. An event goes through `reserve`, then `settle` or the
+ * reservation's `release`; calls whose answers are fetched later go through `correct` as well.
+ */
 export class Budget {
   readonly #options: BudgetOptions;
   readonly #startedAt: number;
   readonly #minutesBefore: number;
+  /** reason why earlier usage is unknown */
   readonly #unknown?: string;
   #bounds: Bound[];
   readonly #spent: Amounts;
-  /** of calls under way, by event id */
+  /** reservations of running calls, by event id */
   readonly #reserved = new Map<string, Counting>();
-  /** of calls that count their reservations, by the key under which their answer can be fetched */
+  /** calls counted by their reservations, by the key under which their answer can be fetched */
   readonly #later = new Map<string, Counting & { event: Event; date?: string }>();
-  /** bytes that events under way sent in addition to their decisions' bytes, by event id */
+  /** bytes that running events sent beyond the bytes their decisions knew, by event id */
   readonly #sent = new Map<string, number>();
-  /** of these, events whose bytes have changed since they were recorded, and by how much in all */
+  /** events of `#sent` whose bytes have changed since they were recorded */
   readonly #unrecorded = new Set<string>();
+  /** sum of those changes */
   #unrecordedBytes = 0;
   /** events that a person allowed at a limit, by event id */
   readonly #allowed = new Set<string>();
   /** minutes that the day has counted */
   #notedMinutes: number;
+  /** wakes calls that wait for room */
   #waiting: (() => void)[] = [];
-  readonly #told = new Set<string>();
+  /** limits that people were notified of */
+  readonly #notified = new Set<string>();
 
   constructor(options: BudgetOptions) {
     const { before, day } = this.#options = options;
@@ -142,18 +148,20 @@ export class Budget {
   /** Replaces the limits; spending stays. */
   use(terms: LayeredTerms): void {
     this.#bounds = boundsOf(terms);
-    this.#told.clear();
+    this.#notified.clear();
     this.#wake();
   }
 
-  /** True while a limit counts what model calls use. */
+  /** True while a limit counts the usage of model calls. */
   get countsModels(): boolean {
     return this.#bounds.some(isOfCalls);
   }
 
   /**
-   * Reserves an event's possible usage; waits while calls under way may use up the rest. `undefined` if no
-   * limit counts it.
+   * Reserves an event's possible usage. Waits while running calls may use up the rest of a limit.
+   *
+   * @param signal the client's; a call whose client has left does not wait
+   * @returns `undefined` if no limit counts the event
    */
   async reserve(event: Event, bill?: Bill, signal?: AbortSignal): Promise<Reservation | undefined> {
     const kinds = KINDS_OF[event.common.event_type];
@@ -220,7 +228,12 @@ export class Budget {
     this.#record(event, amounts);
   }
 
-  /** Counts bytes that the decision on an event did not know. @returns the limit that they are past */
+  /**
+   * Counts bytes that the decision on an event did not know.
+   *
+   * @param bytes all of them so far
+   * @returns the limit that they exceed, unless a person allowed the event at a limit
+   */
   countSent(event: Event, bytes: number): Limit | undefined {
     const bounds = this.#bounds.filter(({ kind }) => kind === "bytes_out");
     if (bounds.length === 0) return undefined;
@@ -252,7 +265,7 @@ export class Budget {
     this.#later.delete(key);
     const { event, amounts, bill: { parts }, date } = counting;
     const { provider, model } = event.model!.request;
-    // The counts do not say which of several models they are of.
+    // The counts of a call to several models do not say which model used what.
     const cost = parts.length > 1 ? undefined : this.#options.cost(provider, model, { input, output });
     const exact = { tokens: input + output, usd: cost === undefined ? amounts.usd : cost / 1e6 };
     this.#spend(event, { tokens: exact.tokens - amounts.tokens, usd: exact.usd - amounts.usd }, date);
@@ -265,7 +278,7 @@ export class Budget {
     return this.#later.has(key);
   }
 
-  /** How far each limit is used up; corp's first. */
+  /** Usage of each limit; corp's limits first. */
   uses(): BudgetUse[] {
     return this.#bounds.map((bound) => ({
       layer: bound.layer,
@@ -281,7 +294,7 @@ export class Budget {
     return this.#minutesBefore + (this.#now() - this.#startedAt) / 60_000;
   }
 
-  /** First limit that the event meets, regardless of calls under way. */
+  /** First limit that leaves no room for the event, regardless of running calls. */
   #limitFor(
     event: Event,
     bounds: readonly Bound[],
@@ -312,13 +325,13 @@ export class Budget {
       const unpriced = kind === "usd" ? this.#unpriced(event, bill) : undefined;
       if (unpriced !== undefined) return limit(unpriced);
       const used = this.#usedOf(bound);
-      // The exact kinds are known before; a call is not, so one may go over.
+      // Requests and bytes are known in advance; the usage of a call is not, so one call may exceed it.
       const next = kind === "requests" || kind === "bytes_out" ? amounts[kind] ?? 0 : 0;
       if (next > 0 ? used + next > max : used >= max) return usedUp(bound);
     }
   }
 
-  /** True while calls under way, with this one, may use more than there is. */
+  /** True while running calls and this one together may exceed a limit. */
   #isCrowded(bounds: readonly Bound[], amounts: Partial<Amounts>): boolean {
     if (this.#reserved.size === 0) return false;
     return bounds.some((bound) => {
@@ -354,20 +367,20 @@ export class Budget {
     if (this.countsModels) this.#options.record?.({ event_id, tokens, usd, minutes: this.minutes });
   }
 
-  /** @param date day that counted the amounts given back; absent: today */
+  /** Adds to the usage. @param date day that counted amounts now given back; absent: today */
   #spend(event: Event, amounts: Partial<Amounts>, date?: string): void {
     for (const kind of KINDS) this.#spent[kind] += amounts[kind] ?? 0;
     this.#options.day?.add({ ...amounts, minutes: this.minutes - this.#notedMinutes }, date);
     this.#notedMinutes = this.minutes;
-    for (const bound of this.#bounds) this.#tell(event, bound);
+    for (const bound of this.#bounds) this.#notify(event, bound);
   }
 
-  #tell(event: Event, bound: Bound): void {
+  #notify(event: Event, bound: Bound): void {
     const { kind, layer, max, isDaily } = bound;
     const key = `${layer} ${kind} ${isDaily}`;
     const used = this.#usedOf(bound);
-    if (used < max * NOTICE_AT || this.#told.has(key)) return;
-    this.#told.add(key);
+    if (used < max * NOTICE_AT || this.#notified.has(key)) return;
+    this.#notified.add(key);
     const share = Math.floor(used / max * 100);
     this.#options.notice(
       event,
@@ -383,7 +396,7 @@ export class Budget {
     return kind === "minutes" ? this.minutes : this.#spent[kind];
   }
 
-  /** Reason why the price of a call is not known. */
+  /** Reason why a call has no known price; undefined if it has one. */
   #unpriced({ model }: Event, bill: Bill | undefined): string | undefined {
     if (!model || !bill) return undefined;
     if (bill.unpriced !== undefined) return `the budget cannot count US dollars: ${bill.unpriced}`;
@@ -395,7 +408,7 @@ export class Budget {
       "network.model_price_file adds prices";
   }
 
-  /** Waits for the end of a call. @param ms most time to wait, for calls of other sessions */
+  /** Waits until a call ends or the client leaves. @param ms longest wait; other sessions' calls wake none */
   #settled(signal: AbortSignal | undefined, ms?: number): Promise<void> {
     return new Promise((resolve) => {
       const timer = ms === undefined ? undefined : setTimeout(resolve, ms);
@@ -439,7 +452,7 @@ function isDayLimit(bound: Bound): bound is Bound & DayLimit {
   return bound.isDaily && isOfCalls(bound);
 }
 
-/** True for limits of what model calls use. */
+/** True for limits of dollars and tokens, which only model calls use. */
 function isOfCalls({ kind }: Bound): boolean {
   return kind === "usd" || kind === "tokens";
 }
@@ -452,7 +465,7 @@ const WORDS: Record<Kind, string> = {
   minutes: "minutes",
 };
 
-/** Its key in `[budget]`. */
+/** Key of a limit in `[budget]`. */
 function keyOf({ kind, isDaily }: Bound): keyof BudgetTerms {
   return isDaily ? `per_day_${kind}` : kind;
 }
