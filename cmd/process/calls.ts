@@ -1,3 +1,6 @@
+/**
+ * Serves the calls that the service sends to the process of a VM (docs/design/contracts/07-guest-wire.md §7).
+ */
 import { ignore, SbxError } from "../../lib/base/error/mod.ts";
 import type { Call, Caller, ExecCall, GuestFileCall, Reply, SingleKind } from "../../lib/session/ipc/mod.ts";
 import type { JobRunner, Jobs } from "../../lib/session/job/mod.ts";

@@ -1,3 +1,6 @@
+/**
+ * Typed HTTP handlers: validates a request by its route's definition, and encodes the answer or the error.
+ */
 import type { RouteConfig } from "@hono/zod-openapi";
 import type { Context, Hono } from "hono";
 import type { z } from "zod";

@@ -1,3 +1,7 @@
+/**
+ * The shared cache from the network's side: answers a download of one VM from the store, or keeps it
+ * (docs/guides/caches.md).
+ */
 import { log } from "../base/log/mod.ts";
 import type { ArtifactCopy, CachedArtifact, CachedContent, CachePort } from "../network/interface/mod.ts";
 import { AptIndexes } from "./apt.ts";

@@ -1,3 +1,7 @@
+/**
+ * Broker of one VM: replaces refs by secrets on the way out, and secrets by refs on the way in
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import type { SbxError } from "../base/error/mod.ts";
 import type { CredentialSubstitution, Event } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";

@@ -1,3 +1,4 @@
+/** Finds known secrets, texts shaped like tokens, and refs in text. */
 import { fold, lower } from "./fold.ts";
 import { foldedForms, plainForms, SECRET_MIN } from "./form.ts";
 import { plainRef, REF_IN_TEXT, REF_PREFIX } from "./ref.ts";

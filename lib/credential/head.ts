@@ -1,3 +1,6 @@
+/**
+ * Replaces secrets by refs in the head of a captured message, and refs by secrets in the head of a request.
+ */
 import type { CredentialSubstitution } from "../event/mod.ts";
 import type { Header } from "../network/mod.ts";
 import type { Injected, Substituted } from "../network/interface/mod.ts";

@@ -1,3 +1,4 @@
+/** Key that encrypts the credential store, in the keyring of the OS or in a file. */
 import { dirname, join } from "node:path";
 import { SbxError } from "../base/error/mod.ts";
 import { blake3 } from "../base/hash/mod.ts";

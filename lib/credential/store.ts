@@ -1,3 +1,7 @@
+/**
+ * Credentials on disk: one encrypted file, written by one process at a time
+ * (docs/design/contracts/09-credentials.md §9).
+ */
 import { dirname, join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { canonicalJson } from "../base/json/mod.ts";

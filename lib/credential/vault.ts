@@ -1,3 +1,7 @@
+/**
+ * Credentials of a running broker in memory, following the store on disk. `broker.ts` applies them to
+ * requests.
+ */
 import { asSbxError, type SbxError } from "../base/error/mod.ts";
 import { backgroundInterval } from "../base/time/mod.ts";
 import { partsOfAwsSecret } from "./aws/keys.ts";

@@ -1,3 +1,4 @@
+/** Compares two sets of rules over recorded events. */
 import { type Decision, isGuard, type Policy, Replay, subjectLine } from "../policy/mod.ts";
 import type { LabEvent } from "./lab.ts";
 

@@ -1,3 +1,4 @@
+/** Buffered reads and writes with deadlines, over any byte stream: vsock, TCP or TLS. */
 import { ignore } from "../base/error/mod.ts";
 import { ConnectionLost } from "./fault.ts";
 import { NO_BYTES, putLatin1 } from "./message/bytes.ts";

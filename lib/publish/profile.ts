@@ -1,3 +1,4 @@
+/** The document and files of a profile within a release. */
 import { type Arch, ARCHES } from "../base/arch/mod.ts";
 import { basename, dirname, resolve } from "node:path";
 import {

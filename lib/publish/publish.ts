@@ -1,3 +1,4 @@
+/** Publishes the workspace of a release as static files for a web server. */
 import { dirname, join } from "node:path";
 import { asSbxError, ignore, SbxError } from "../base/error/mod.ts";
 import { blake3File } from "../base/hash/mod.ts";

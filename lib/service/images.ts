@@ -1,3 +1,4 @@
+/** Images of one home: lists their users, and removes files that no image needs. */
 import { currentArch } from "../base/arch/mod.ts";
 import { dirname, join } from "node:path";
 import { type Freed, pruneAssets, removeImage } from "../release/asset/mod.ts";

@@ -1,3 +1,4 @@
+/** Builds and connects the parts of the service of one home; routes take theirs from here. */
 import { userName } from "../base/user/mod.ts";
 import { type Home, lockWithin, namesThisProcess, removeIfThere, writeAtomic } from "../base/home/mod.ts";
 import { log } from "../base/log/mod.ts";

@@ -1,3 +1,6 @@
+/**
+ * A guest's disconnection from its host while its machine is written to disk: events wait until it is back.
+ */
 import { asSbxError, ignore, type SbxError } from "../base/error/mod.ts";
 import type { GuestLink, GuestState } from "../machine/guest/mod.ts";
 import type { Machine, MachineSpec } from "../machine/vm/mod.ts";

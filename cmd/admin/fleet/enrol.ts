@@ -1,3 +1,4 @@
+/** `sbx-admin fleet enrol` and `homes`: certifies a machine at a receiver, and the homes on it. */
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";

@@ -1,3 +1,4 @@
+/** `sbx-admin fleet hunt`: detections over the stored records of a fleet. */
 import { join } from "node:path";
 import {
   type Arguments,

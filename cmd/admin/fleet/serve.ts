@@ -1,3 +1,4 @@
+/** `sbx-admin fleet serve`: the receiver of records, with its tables and hunts. */
 import { type Arguments, type Command, daysOption, sinceOf, usageError } from "../../../lib/base/args/mod.ts";
 import { asSbxError, SbxError } from "../../../lib/base/error/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";

@@ -1,3 +1,4 @@
+/** Frame of every page: navigation, notices, and the page of the address. */
 import type { ComponentType } from "preact";
 import { AgentsPage } from "../page/agents/page.tsx";
 import { CostsPage } from "../page/costs/page.tsx";

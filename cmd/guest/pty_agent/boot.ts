@@ -1,3 +1,4 @@
+/** Applies the host's boot configuration to this guest: variables, files, host name and certificates. */
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import {
   CA_PATH,

@@ -1,3 +1,4 @@
+/** Programs that run for the host: their start, streams and end. */
 import { inheritNothing, spawnProgram } from "../../../ffi/libc/spawn.ts";
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { FrameChannel, writeAll } from "../../../lib/base/wire/mod.ts";

@@ -1,3 +1,4 @@
+/** Reads and writes files for the host, anywhere in this guest. */
 import { openBeneath } from "../../../ffi/libc/beneath.ts";
 import { dropNames, lookUpAgain } from "../../../ffi/libc/fresh.ts";
 import { readNames } from "../../../ffi/libc/directory.ts";

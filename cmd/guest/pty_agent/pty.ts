@@ -1,3 +1,4 @@
+/** Terminals that the host opened in this guest. */
 import { PseudoTerminal } from "../../../ffi/libc/pty.ts";
 import { inheritNothing, type SpawnedProcess, spawnInTerminal } from "../../../ffi/libc/spawn.ts";
 import { ignore } from "../../../lib/base/error/mod.ts";

@@ -1,3 +1,6 @@
+/**
+ * Runs a boot and common programs once before a template is saved, so that its copies start with warm memory.
+ */
 import { ignore } from "../../../lib/base/error/mod.ts";
 import { timeLimit } from "../../../lib/base/time/mod.ts";
 import { FrameChannel } from "../../../lib/base/wire/mod.ts";

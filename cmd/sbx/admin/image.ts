@@ -1,3 +1,4 @@
+/** `sbx image`: images of profiles and OCI images; `../vm` has the parts that commands for VMs use too. */
 import { ARCHES, currentArch } from "../../../lib/base/arch/mod.ts";
 import { type Arguments, type Command, type CommandGroup, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import type {

@@ -1,3 +1,4 @@
+/** `sbx cp` out of a VM. The listing and the bytes are the guest's, so none is trusted. */
 import { basename, dirname, join } from "node:path";
 import type { FileEntry } from "../../../lib/client/api/mod.ts";
 import { SbxError } from "../../../lib/base/error/mod.ts";

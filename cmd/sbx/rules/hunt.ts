@@ -1,3 +1,4 @@
+/** `sbx hunt`: one detection over the records of every session here, or of a fleet. */
 import { join } from "node:path";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { home } from "../../../lib/base/home/mod.ts";

@@ -1,3 +1,4 @@
+/** `sbx compare`: what several VMs did with the same task, side by side. */
 import type { FindingList, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { note, plain, print, printJson } from "../../../lib/base/print/mod.ts";

@@ -1,3 +1,4 @@
+/** `sbx run`: a program in a temporary VM; with `--from-dir` in a folder of the person. */
 import type { CreateRequest, ExecRequest, RunResult, VmInfo } from "../../../lib/client/api/mod.ts";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
 import { connect } from "../connect.ts";
@@ -33,8 +34,6 @@ import { changesOf, pullWork, sourcesOf } from "../../../lib/repo/mod.ts";
 import { refusedIn } from "./agent_report.ts";
 import { formatUnanswered, type Unanswered, unansweredOf } from "./unanswered.ts";
 import { formatNotable } from "../files/diff_text.ts";
-
-// `sbx run --from-dir`: a program in a temporary VM with a folder of the person.
 
 /**
  * Runs a program in the folder, and removes the VM; with `--pull` its work is taken first.

@@ -1,3 +1,6 @@
+/**
+ * Routes of rules, of decisions on single events, and of pending asks (docs/design/contracts/02-http.md §2).
+ */
 import type { Hono } from "hono";
 import {
   type AskRule,

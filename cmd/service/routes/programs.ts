@@ -1,3 +1,4 @@
+/** WebSocket of a program whose input arrives while it runs (docs/design/contracts/02-http.md §2). */
 import type { Hono } from "hono";
 import { z } from "zod";
 import { PipedRequest } from "../../../lib/client/api/mod.ts";

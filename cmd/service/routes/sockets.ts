@@ -1,3 +1,4 @@
+/** WebSockets of terminals and of live events (docs/design/contracts/02-http.md §2). */
 import type { Context, Hono } from "hono";
 import { SbxError } from "../../../lib/base/error/mod.ts";
 import { parseJson } from "../../../lib/base/json/mod.ts";

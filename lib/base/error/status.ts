@@ -1,3 +1,4 @@
+/** HTTP status of each error code, and the JSON body of an error (docs/design/contracts/02-http.md §2). */
 import type { SbxError } from "./error.ts";
 
 /** JSON body of every error response (docs/design/contracts/02-http.md §2). */

@@ -1,3 +1,7 @@
+/**
+ * Removes secrets, names and addresses from text that leaves the machine
+ * (docs/design/contracts/11-debug-report.md §11, "Redaction").
+ */
 import { isObject } from "../object/mod.ts";
 import { findAssigned, isPlaceholder } from "./assignment.ts";
 import { looksRandom } from "./entropy.ts";

@@ -1,3 +1,4 @@
+/** TOML text with the position of each key, so that errors name a line and edits keep comments. */
 import { parse, TomlError } from "smol-toml";
 import { SbxError } from "../error/mod.ts";
 import { isObject } from "../object/mod.ts";

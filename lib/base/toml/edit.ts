@@ -1,3 +1,4 @@
+/** Edits TOML text in place, so that comments and layout stay. */
 import { SbxError } from "../error/mod.ts";
 import { parseToml, type TomlDocument, type TomlKey } from "./document.ts";
 import { stringify } from "smol-toml";

@@ -1,3 +1,4 @@
+/** Agents from files of others: checked, stored beside their origin, and removed. */
 import { dirname, join } from "node:path";
 import { z } from "zod";
 import { SbxError } from "../../base/error/mod.ts";

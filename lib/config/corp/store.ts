@@ -1,3 +1,4 @@
+/** Active corp configuration of a home: reads corp.toml, and keeps the last good version of a broken one. */
 import { allowsOverlays } from "./overlay.ts";
 import { mayOnlyNarrow, requiresProject } from "./project.ts";
 import { join } from "node:path";

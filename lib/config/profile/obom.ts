@@ -1,3 +1,4 @@
+/** OBOM of a profile's image: found, verified and read. */
 import { z } from "zod";
 import { type Arch, currentArch } from "../../base/arch/mod.ts";
 import { type AssetFile, verifyFile } from "../../release/asset/mod.ts";

@@ -1,3 +1,4 @@
+/** Loads detections from files: packs, Sigma rules, and the packs that a profile pins. */
 import { isAbsolute, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { compileRead, detectionError, formatProblem, type Problem } from "../compile/mod.ts";

@@ -1,3 +1,4 @@
+/** Reads the lines of large files in constant memory, for replays. */
 import { SbxError } from "../../base/error/mod.ts";
 
 /** Maximum `bytes` of a line. */

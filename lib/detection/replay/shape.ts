@@ -1,3 +1,4 @@
+/** Checks recorded events against the field catalogue, for replays of millions of them: without zod. */
 import { isObject } from "../../base/object/mod.ts";
 import { catalogue, type CatalogueField } from "../../event/mod.ts";
 

@@ -1,3 +1,7 @@
+/**
+ * Host end of the guest agent's control connection: boot, programs, files, clock and terminals
+ * (docs/design/contracts/07-guest-wire.md §7).
+ */
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { backgroundTimeout, rejectAfter, timeLimit } from "../../base/time/mod.ts";
 import type { FrameChannel } from "../../base/wire/mod.ts";

@@ -1,3 +1,4 @@
+/** Snapshots of a VM's workspace on disk: make, list, compare and restore. */
 import { join } from "node:path";
 import { CallError } from "../../../ffi/libc/descriptor.ts";
 import { openFolder } from "../../../ffi/host/files.ts";

@@ -1,3 +1,4 @@
+/** A machine under QEMU: its programs, its features and its identity. */
 import { MemoryFile } from "../../../ffi/libc/memory.ts";
 import type { Arch } from "../../base/arch/mod.ts";
 import { prepareLauncher } from "../../base/confine/mod.ts";

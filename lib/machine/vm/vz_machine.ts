@@ -1,3 +1,4 @@
+/** A machine under Apple's Virtualization framework, driven through `ffi/SbxVM`. */
 import { LibraryError, type LibraryEvent, type VmHandle } from "../../../ffi/SbxVM/binding.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { rejectAfter, timeLimit } from "../../base/time/mod.ts";

@@ -1,3 +1,7 @@
+/**
+ * One MCP client inside a guest: its requests, notifications and subscriptions. `endpoint.ts` carries out its
+ * calls.
+ */
 import { ignore } from "../../base/error/mod.ts";
 import { isObject } from "../../base/object/mod.ts";
 import { type Channel, FrameCut, FrameError } from "../../base/wire/mod.ts";

@@ -1,3 +1,7 @@
+/**
+ * MCP endpoint of one guest: lists tools, decides on calls and forwards them (docs/design/contracts/08-mcp.md
+ * §8, "Guest endpoint").
+ */
 import type { Channel } from "../../base/wire/mod.ts";
 import { type Gate, type Passage, summary } from "../../policy/mod.ts";
 import type { Catalogue, ToolServer } from "./catalogue.ts";

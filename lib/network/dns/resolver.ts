@@ -1,3 +1,7 @@
+/**
+ * Resolvers of the host: their addresses, from settings or the system, and the client that queries them for a
+ * guest.
+ */
 import { parseAddress, plainHost } from "../../base/address/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import { PacketError } from "./guard.ts";

@@ -1,3 +1,7 @@
+/**
+ * DNS of one guest: each question is decided on before a resolver gets it (docs/design/contracts/05-policy.md
+ * §5).
+ */
 import {
   canonicalHost,
   isHostZone,

@@ -1,3 +1,7 @@
+/**
+ * A request of a guest between its parser and its event: origin, authority, and the check that it goes where
+ * it claims.
+ */
 import type { BodySource } from "../message/body.ts";
 import type { Header } from "../message/header.ts";
 import type { Deflate } from "../websocket/mod.ts";

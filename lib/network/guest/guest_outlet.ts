@@ -1,3 +1,4 @@
+/** Writes a response on a guest's HTTP/1.1 connection; `http2/stream.ts` does so for HTTP/2. */
 import type { BufferedConnection } from "../connection.ts";
 import type { Outlet } from "../exchange/context.ts";
 import { ClientLost } from "../fault.ts";

@@ -1,3 +1,7 @@
+/**
+ * HTTP/2 connection, the part that client and server share: reads and checks frames, joins header blocks, and
+ * writes.
+ */
 import { joinBytes } from "../../base/bytes/mod.ts";
 import { ignore } from "../../base/error/mod.ts";
 import type { BufferedConnection, Deadline } from "../connection.ts";

@@ -1,3 +1,4 @@
+/** Sends the body of an HTTP/2 stream within its windows, for client and server. */
 import type { Deadline } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";
 import type { Header } from "../message/header.ts";

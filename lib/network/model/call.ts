@@ -1,3 +1,4 @@
+/** Reads one call of a model API from its request and response in transit: model, tools, token counts. */
 import { isHostZone } from "../../base/address/mod.ts";
 import { parseJson } from "../../base/json/mod.ts";
 import { type Event, type ModelEvent, UNKNOWN_PROVIDER } from "../../event/mod.ts";

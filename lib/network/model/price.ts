@@ -1,3 +1,4 @@
+/** Prices of models: the built-in table, a table of the user, and the cost of a call. */
 import { SbxError } from "../../base/error/mod.ts";
 import { objectOf } from "./json.ts";
 import BUILT_IN from "./prices.json" with { type: "json" };

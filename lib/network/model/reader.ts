@@ -1,3 +1,4 @@
+/** Recognizes calls of model APIs among HTTP requests. */
 import { isHostZone } from "../../base/address/mod.ts";
 import { anthropic } from "./anthropic.ts";
 import {

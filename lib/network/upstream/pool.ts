@@ -1,3 +1,4 @@
+/** Connections to upstreams, kept for further requests, and the attempts to open new ones. */
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { BufferedConnection, DeadlineWatch } from "../connection.ts";
 import { ConnectionLost } from "../fault.ts";

@@ -1,3 +1,4 @@
+/** Debian package with a company's configuration (docs/design/contracts/10-release.md §10, "Packages"). */
 import { basename, join, resolve } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import {

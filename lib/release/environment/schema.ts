@@ -1,3 +1,4 @@
+/** Shapes of an OCI image as sbx keeps it: its configuration, program, services and names. */
 import { z } from "zod";
 import { ARCHES } from "../../base/arch/mod.ts";
 

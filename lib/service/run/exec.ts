@@ -1,3 +1,4 @@
+/** Runs a program in a VM for a client of the API, with its output at once, as events or as a stream. */
 import type { ExecRequest, ExecResult } from "../../client/api/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import type { CallStream, ExecCall } from "../../session/ipc/mod.ts";

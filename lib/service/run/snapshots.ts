@@ -1,3 +1,4 @@
+/** Snapshots of every VM's workspace: on request, on a schedule, and before a restore. */
 import {
   CHANGES_MAX,
   type SnapshotDiff,

@@ -1,3 +1,4 @@
+/** Makes VMs: checks the request, writes the record, and boots a new VM or a copy. */
 import type { CreateRequest } from "../../client/api/mod.ts";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";

@@ -1,3 +1,4 @@
+/** Paths of the files and sockets of a session (docs/design/contracts/01-homes.md §1). */
 import { join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import type { Home } from "../../base/home/mod.ts";

@@ -1,3 +1,4 @@
+/** Files that describe a VM on disk: its record, its last state, and the files it boots from. */
 import { ARCHES, currentArch } from "../../base/arch/mod.ts";
 import { z } from "zod";
 import { writeAtomic } from "../../base/home/mod.ts";

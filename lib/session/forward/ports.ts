@@ -1,3 +1,4 @@
+/** Ports of the host that lead into one VM: opens, closes and lists them (docs/guides/ports.md). */
 import { acceptAll } from "../../base/accept/mod.ts";
 import { ignore, SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";

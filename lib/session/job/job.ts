@@ -1,3 +1,4 @@
+/** One background program of a VM, with its output and its state on disk. */
 import { asSbxError, ignore, type SbxError } from "../../base/error/mod.ts";
 import { join } from "node:path";
 import { writeAtomic } from "../../base/home/mod.ts";

@@ -1,3 +1,7 @@
+/**
+ * One service of a VM: start, readiness, restarts with back-off, and stop. `services.ts` has all services of
+ * the VM.
+ */
 import { SbxError } from "../../base/error/mod.ts";
 import { plain } from "../../base/print/mod.ts";
 import { backgroundTimeout, timeLimit } from "../../base/time/mod.ts";

@@ -1,3 +1,4 @@
+/** All services of one VM; `service.ts` runs each of them. */
 import { SbxError } from "../../base/error/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { didYouMean } from "../../base/text/mod.ts";

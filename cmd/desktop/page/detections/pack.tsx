@@ -1,3 +1,4 @@
+/** One pack on the detections page: its rules with their switches. */
 import { useSignal } from "@preact/signals";
 import { api, type DetectionList } from "../../api/routes.ts";
 import { ConfirmDialog, dateOf, Dialog, FormEnd, Table } from "../../part/common.tsx";

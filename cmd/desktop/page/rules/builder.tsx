@@ -1,3 +1,4 @@
+/** Builder of match expressions as sentences, for people who do not write CEL. */
 import { Icon } from "../../part/icon.tsx";
 import { text } from "../../text/en.ts";
 import {

@@ -1,3 +1,4 @@
+/** Form for one rule, with the linter's remarks, its effect on recorded events, and a simulator. */
 import { type ReadonlySignal, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { ApiError } from "../../api/client.ts";

@@ -1,3 +1,4 @@
+/** Search over the records of all sessions, with a graph over time. */
 import { useEffect } from "preact/hooks";
 import { useSignal } from "@preact/signals";
 import { api } from "../../api/routes.ts";

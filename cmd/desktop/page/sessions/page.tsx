@@ -1,3 +1,4 @@
+/** List of VMs and ended sessions; in a new home, the first steps. */
 import { useSignal } from "@preact/signals";
 import { act, asks, vms } from "../../store/store.ts";
 import { text } from "../../text/en.ts";

@@ -1,3 +1,4 @@
+/** Checks the head and trailers of a guest's HTTP/2 request, before they may be translated to HTTP/1.1. */
 import { MessageFault } from "../../fault.ts";
 import { checkFields, checkRequestLine, type RequestHead } from "../../message/head.ts";
 import type { Header } from "../../message/header.ts";

@@ -1,3 +1,4 @@
+/** Server side of HTTP/2: one connection of a guest, with its streams. */
 import { ignore } from "../../../base/error/mod.ts";
 import { guestRefusal } from "../../../policy/mod.ts";
 import type { BufferedConnection } from "../../connection.ts";

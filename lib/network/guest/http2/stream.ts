@@ -1,3 +1,4 @@
+/** Server side of HTTP/2: one request of a guest, and the response on the same stream. */
 import { ignore } from "../../../base/error/mod.ts";
 import { BufferedConnection, type ByteStream, type Deadline } from "../../connection.ts";
 import type { Outlet } from "../../exchange/context.ts";

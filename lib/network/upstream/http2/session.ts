@@ -1,3 +1,4 @@
+/** Client side of HTTP/2: one connection to an upstream, with its streams. */
 import { ignore } from "../../../base/error/mod.ts";
 import type { BufferedConnection, Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";

@@ -1,3 +1,4 @@
+/** Client side of HTTP/2: one request to an upstream, and its response. */
 import { ignore } from "../../../base/error/mod.ts";
 import type { Deadline } from "../../connection.ts";
 import { ConnectionLost, MessageFault } from "../../fault.ts";

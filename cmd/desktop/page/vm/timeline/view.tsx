@@ -1,3 +1,4 @@
+/** Timeline of a session: its events, filters, and the details of the chosen event. */
 import type { ComponentChildren } from "preact";
 import { type Signal, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
