@@ -1,4 +1,7 @@
-/** The tray's icon on the session bus, drawn here: the interface `org.kde.StatusNotifierItem`. */
+/**
+ * The tray's icon on the session bus, by the interface `org.kde.StatusNotifierItem`. It is drawn here, since
+ * no icon theme has one for sbx.
+ */
 import dbus from "dbus-native";
 import { MENU_PATH } from "./dbus_menu.ts";
 import { summaryOf, type TrayState } from "./menu.ts";
@@ -6,13 +9,13 @@ import { summaryOf, type TrayState } from "./menu.ts";
 export const ITEM_PATH = "/StatusNotifierItem";
 const ITEM_INTERFACE = "org.kde.StatusNotifierItem";
 
-/** One icon on a bus. */
+/** The icon on one bus. */
 export class DbusItem {
   readonly definition: dbus.DefinedInterface;
   #state: TrayState;
   #isExported = false;
 
-  /** @param onActivate a click on the icon */
+  /** @param onActivate called for each click on the icon */
   constructor(state: TrayState, onActivate: () => void) {
     this.#state = state;
     const property = (type: string, get: () => unknown) => ({ type, access: "read" as const, get });
@@ -55,8 +58,8 @@ export class DbusItem {
     });
   }
 
-  /** To be called once the definition is exported: from then on hosts get signals of changes. */
-  exported(): void {
+  /** Starts the signals of changes; call it once the definition is exported. */
+  markExported(): void {
     this.#isExported = true;
   }
 
@@ -86,8 +89,6 @@ export class DbusItem {
   }
 }
 
-// The drawing: a host's icon themes have no icon of sbx.
-
 /** Width, height and bytes of an icon, as in `a(iiay)` of a StatusNotifierItem. */
 type Pixmap = [width: number, height: number, argb: Uint8Array];
 
@@ -97,12 +98,14 @@ const GREY: Colour = [255, 0x80, 0x80, 0x80];
 const WHITE: Colour = [255, 255, 255, 255];
 const ORANGE: Colour = [255, 0xe0, 0x7b, 0x00];
 const CLEAR: Colour = [0, 0, 0, 0];
-/** Sizes that panels use; hosts scale the nearest. */
+/** Sizes in pixels that panels use; hosts scale the nearest. */
 const SIZES = [22, 32, 48];
+/** Side of the square drawing, in units of its coordinates. */
+const SIDE = 16;
 /** Samples along each side of a pixel, averaged for smooth edges. */
 const SAMPLES = 3;
 
-/** The icon in all sizes: grey while sbx does not run, with a dot while asks are pending. */
+/** The icon in every size: grey while sbx does not run, with a dot while asks are pending. */
 function iconOf(isOnline: boolean, hasAsks: boolean): Pixmap[] {
   return SIZES.map((size) => [size, size, draw(size, isOnline ? BLUE : GREY, hasAsks)]);
 }
@@ -112,8 +115,8 @@ function draw(size: number, ground: Colour, hasAsks: boolean): Uint8Array {
   for (let at = 0; at < size * size; at++) {
     const sum = [0, 0, 0, 0];
     for (let sample = 0; sample < SAMPLES * SAMPLES; sample++) {
-      const x = (at % size + (sample % SAMPLES + 0.5) / SAMPLES) * 16 / size;
-      const y = (Math.floor(at / size) + (Math.floor(sample / SAMPLES) + 0.5) / SAMPLES) * 16 / size;
+      const x = (at % size + (sample % SAMPLES + 0.5) / SAMPLES) * SIDE / size;
+      const y = (Math.floor(at / size) + (Math.floor(sample / SAMPLES) + 0.5) / SAMPLES) * SIDE / size;
       const colour = colourAt(x, y, ground, hasAsks);
       colour.forEach((part, index) => sum[index] += index === 0 ? part : part * colour[0] / 255);
     }
@@ -126,7 +129,7 @@ function draw(size: number, ground: Colour, hasAsks: boolean): Uint8Array {
   return bytes;
 }
 
-/** Colour at a point of the 16 × 16 drawing of cmd/desktop/icon.svg. */
+/** Colour at a point of the drawing, which is that of cmd/desktop/icon.svg. */
 function colourAt(x: number, y: number, ground: Colour, hasAsks: boolean): Colour {
   if (hasAsks && Math.hypot(x - 12.5, y - 3.5) < 3.5) return ORANGE;
   if (!isInSquare(x, y)) return CLEAR;

@@ -94,8 +94,8 @@ export class DbusMenu {
     });
   }
 
-  /** To be called once the definition is exported: from then on hosts get signals of changes. */
-  exported(): void {
+  /** Starts the signals of changes; call it once the definition is exported. */
+  markExported(): void {
     this.#isExported = true;
   }
 

@@ -59,8 +59,8 @@ export class Tray {
     try {
       await bus.export(ITEM_PATH, tray.#item.definition);
       await bus.export(MENU_PATH, tray.#menu.definition);
-      tray.#item.exported();
-      tray.#menu.exported();
+      tray.#item.markExported();
+      tray.#menu.markExported();
       await register(bus);
       return tray;
     } catch (error) {

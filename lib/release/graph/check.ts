@@ -141,7 +141,7 @@ async function keepProofs(
     manifests[record.version] = bytes.toBase64();
   }
   if (Object.keys(manifests).length > 0) {
-    await memory.prove({ url, channel, document: document.toBase64(), manifests });
+    await memory.storeProof({ url, channel, document: document.toBase64(), manifests });
   }
 }
 

@@ -1,4 +1,4 @@
-/** The verified graphs that a home remembers, and by them the status of installed artifacts. */
+/** Verified release graphs that a home remembers, and the status of installed artifacts by them. */
 import { dirname, join } from "node:path";
 import { SbxError } from "../../base/error/mod.ts";
 import { fileStamp } from "../../base/hash/mod.ts";
@@ -17,7 +17,7 @@ const LOCK_TIMEOUT_MS = 20_000;
  */
 export class ReleaseMemory {
   readonly path: string;
-  /** signed proof of revocations, which other users of the machine check for themselves */
+  /** signed proofs of revocations, which other users of the machine verify themselves */
   readonly proofPath: string;
   #known?: { stamp: string; content: MemoryFile };
 
@@ -64,8 +64,8 @@ export class ReleaseMemory {
     }
   }
 
-  /** Keeps a proof beside the others. */
-  async prove(proof: Proof): Promise<void> {
+  /** Stores a proof beside the others. */
+  async storeProof(proof: Proof): Promise<void> {
     using _lock = await this.#lock();
     await writeAtomic(this.proofPath, JSON.stringify(addProof(await this.proofs(), proof)) + "\n");
   }
@@ -79,7 +79,7 @@ export class ReleaseMemory {
   }
 }
 
-/** Status of a profile, an image or a binary, and the release that states it. */
+/** Status of a profile, an image or a binary, with the release that sets it. */
 export interface Standing {
   status: Status;
   url: string;
@@ -94,13 +94,13 @@ export interface ProfileIdentity {
   revision: string;
   /** of its document */
   blake3: string;
-  /** comes with the binary: only its very document counts, not another one of the same revision */
+  /** part of the binary: a release must have this very document, not only its id and revision */
   isBuiltin: boolean;
 }
 
 /**
- * Status of a profile. A document that a release contains has the status of that release; another one with
- * the same id and revision, such as an edited copy, the same.
+ * Status of a profile: that of the release with this document, or else with its id and revision, as for an
+ * edited copy.
  *
  * @returns undefined when no remembered release has it
  */
