@@ -75,10 +75,7 @@ export const command: CommandGroup = {
       examples: ["sbx image pull golang:1.25", "sbx image pull oci:./build"],
       run: pull,
     },
-    {
-      ...BUILD,
-      run: build,
-    },
+    { ...BUILD, run: build },
     {
       name: "image remove",
       usage: "PROFILE|IMAGE [--json]",
@@ -142,7 +139,12 @@ async function list(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** Characters of a digest that people compare. */
+function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImage): string[] {
+  if (problem) return [profile_id, problem, "", "", ""];
+  return [profile_id, image ?? "", version ?? "", suite ?? "", formatBytes(bytes ?? 0)];
+}
+
+/** Length of the part of a digest that is shown, in characters: enough to compare. */
 const DIGEST_SHOWN = "sha256:".length + 12;
 
 function environmentRow(
@@ -166,29 +168,6 @@ async function pull(args: Arguments): Promise<number> {
     );
   }
   return 0;
-}
-
-async function conflicts(args: Arguments): Promise<number> {
-  const [name] = args.words;
-  const found = await readConflicts(await connect(), name);
-  await (args.has("json") ? printJson(found) : print(formatConflicts(name, found)));
-  return 0;
-}
-
-async function collect(args: Arguments): Promise<number> {
-  const freed = await (await connect()).json<FreedEnvironments>("POST", "/environments/gc");
-  await (args.has("json") ? printJson(freed) : print(freedImages(freed)));
-  return 0;
-}
-
-function freedImages({ environments, bytes }: FreedEnvironments): string {
-  const what = environments.length > 0 ? `removed ${environments.join(", ")}` : "no image was left over";
-  return `${what}; ${formatBytes(bytes)} freed`;
-}
-
-function rowOf({ profile_id, image, version, suite, bytes, problem }: ListedImage): string[] {
-  if (problem) return [profile_id, problem, "", "", ""];
-  return [profile_id, image ?? "", version ?? "", suite ?? "", formatBytes(bytes ?? 0)];
 }
 
 async function build(args: Arguments): Promise<number> {
@@ -275,7 +254,7 @@ async function remove(args: Arguments): Promise<number> {
   return 0;
 }
 
-/** True for a profile, whose image is meant; false for an OCI image. */
+/** True if the word is the id of a profile; false for an OCI image. */
 async function isProfileImage(word: string): Promise<boolean> {
   if (/[:/@]/.test(word)) return false;
   if ((await installedImages(home())).includes(word)) return true;
@@ -285,15 +264,33 @@ async function isProfileImage(word: string): Promise<boolean> {
   return !ENVIRONMENT_KEY.test(word) && known.every((each) => each === undefined);
 }
 
-/** A reference with the folder of this command instead of a relative one. */
+/** A reference in its full form, with relative paths resolved: the service runs in another folder. */
 function absolute(word: string): string {
   return ENVIRONMENT_KEY.test(word) ? word : parseReference(word).canonical;
+}
+
+async function conflicts(args: Arguments): Promise<number> {
+  const [name] = args.words;
+  const found = await readConflicts(await connect(), name);
+  await (args.has("json") ? printJson(found) : print(formatConflicts(name, found)));
+  return 0;
+}
+
+async function collect(args: Arguments): Promise<number> {
+  const freed = await (await connect()).json<FreedEnvironments>("POST", "/environments/gc");
+  await (args.has("json") ? printJson(freed) : print(freedImages(freed)));
+  return 0;
 }
 
 async function prune(args: Arguments): Promise<number> {
   const freed = await (await connect()).json<PrunedAssets>("POST", "/images/prune");
   await (args.has("json") ? printJson(freed) : print(freedText(freed)));
   return 0;
+}
+
+function freedImages({ environments, bytes }: FreedEnvironments): string {
+  const what = environments.length > 0 ? `removed ${environments.join(", ")}` : "no image was left over";
+  return `${what}; ${formatBytes(bytes)} freed`;
 }
 
 function freedText({ files, bytes }: PrunedAssets): string {

@@ -31,12 +31,10 @@ export interface SegmentTerms {
   origins?: Map<string, { family: string; host?: string }>;
 }
 
-/** Most events remembered until their outcomes come, in memory only. */
+/** Most events remembered until their outcomes come. */
 const ORIGINS_MAX = 10_000;
 
-/**
- * This level takes half the time of the next one, and events are so repetitive that its output is smaller.
- */
+/** Level 1 takes half the time of level 2, and for text as repetitive as events its output is smaller. */
 const COMPRESSION = { params: { [constants.ZSTD_c_compressionLevel]: 1 } };
 
 /**

@@ -1,7 +1,7 @@
 /**
- * Signatures of images, as cosign and containers' tools attach them: a manifest with the tag
- * `sha256-HEX.sig` in the image's own repository, whose layers are signed claims ("simple signing") and
- * whose annotations have the signatures.
+ * Verifies signatures of images, as cosign and the tools of containers attach them: the image's repository
+ * has a manifest with the tag `sha256-HEX.sig`. Its layers are the signed claims ("simple signing"), and
+ * their annotations have the signatures.
  */
 import { verify } from "node:crypto";
 import { z } from "zod";
@@ -19,7 +19,7 @@ export const SIGNATURES_MAX = 32, CLAIMS_MAX = 64 * 1024;
 const CLAIMS = "application/vnd.dev.cosign.simplesigning.v1+json";
 const SIGNATURE = "dev.cosignproject.cosign/signature";
 
-/** Manifest of signatures. Layers of other kinds are left alone. */
+/** Manifest of signatures. Layers of other types are ignored. */
 export const SignatureManifest = z.object({
   schemaVersion: z.literal(2),
   config: z.object({ digest: z.string(), size: z.int().min(0).max(CLAIMS_MAX) }),
@@ -32,7 +32,7 @@ export const SignatureManifest = z.object({
 });
 export type SignatureManifest = z.infer<typeof SignatureManifest>;
 
-/** A signature of claims about an image. */
+/** Claims about an image, with their signature. */
 export interface AttachedSignature {
   claims: Uint8Array;
   /** ASN.1 (DER) of ECDSA */
@@ -41,13 +41,13 @@ export interface AttachedSignature {
 
 /** Whose signatures an image needs. */
 export interface Signers {
-  /** the part of corp's table that decides */
+  /** key of corp's `image_signatures` that applies to the image */
   scope: string;
-  /** public keys in PEM, one of which has to have signed */
+  /** public keys in PEM; a signature by one of them is enough */
   keys: readonly string[];
 }
 
-/** A signature that was found right. */
+/** A verified signature. */
 export interface VerifiedSignature {
   repository: string;
   /** of the manifest, or of the list of architectures, that was signed */
@@ -69,7 +69,7 @@ export function signaturesIn({ layers }: SignatureManifest): { digest: string; s
   });
 }
 
-/** Unknown claims among the critical ones are not to be ignored (containers-signature(5)). */
+/** Critical claims; an unknown one makes the signature invalid (containers-signature(5)). */
 const Claims = z.object({
   critical: z.strictObject({
     type: z.literal("cosign container image signature"),
@@ -79,9 +79,9 @@ const Claims = z.object({
 });
 
 /**
- * Finds the signature of one of the signers that is for this digest and this name.
+ * Finds a signature by one of the signers for this digest and this name.
  *
- * @throws {SbxError} `environment.signature` (403): names the problem of the last of them
+ * @throws {SbxError} `environment.signature` (403): names the problem of the last signature
  */
 export function requireSignature(
   reference: Reference,
@@ -126,7 +126,7 @@ function isSigned(claims: Uint8Array, signature: Uint8Array, key: string): boole
   }
 }
 
-/** Problem of claims that a signer has signed. */
+/** Problem of signed claims; undefined if they are about this digest and this name. */
 function problemOf(bytes: Uint8Array, reference: Reference, digest: string): string | undefined {
   let claims: z.infer<typeof Claims>["critical"];
   try {
