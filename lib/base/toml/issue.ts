@@ -1,17 +1,18 @@
-/** What zod finds wrong with a value, worded for the person who wrote it. */
+/** Words zod's issues for the person who wrote the value. */
 import { z } from "zod";
 import { nearest, suggestion } from "../text/mod.ts";
 
-/** One thing that is wrong with a value. */
+/** One fault of a value. */
 interface IssueText {
-  /** from the root of the value */
+  /** keys from the root of the value */
   path: PropertyKey[];
   message: string;
 }
 
 /**
- * Words an issue; each unknown key is one of its own.
- * @param schema of the whole value, which names the known keys
+ * Words an issue; each unknown key is a fault of its own.
+ *
+ * @param schema schema of the whole value, which has the known keys
  */
 export function describeIssue(issue: z.core.$ZodIssue, schema: z.ZodType): IssueText[] {
   switch (issue.code) {
@@ -64,7 +65,7 @@ function messageOf(issue: z.core.$ZodIssue): string {
         unitOf(issue.origin, issue.maximum)
       }`;
     case "invalid_format":
-      // Without words of its schema, the message would be the pattern.
+      // Zod's own message is the pattern; one from the schema is for people.
       return issue.message.includes(String(issue.pattern)) ? "has an unsupported form" : issue.message;
     default:
       // Refinements carry the schema's own message.
@@ -86,13 +87,11 @@ function nameOfType(type: string): string {
   return TYPE_NAMES[type] ?? `of type ${type}`;
 }
 
-/** Unit of a limit: characters of a text, elements of a list. */
+/** Unit of a limit, with a space before it: characters of a text, elements of a list. */
 function unitOf(origin: string, count: number | bigint): string {
   const unit = { string: " character", array: " element" }[origin];
   return unit === undefined ? "" : count === 1 ? unit : `${unit}s`;
 }
-
-// Schemas of zod, searched for the keys that a table may have.
 
 /** Keys that a schema knows at a path, for "did you mean"; empty where it takes any key. */
 function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {

@@ -1,4 +1,4 @@
-/** Documents of a Sigma file: rules, correlations and filters, with their metadata. */
+/** Splits a Sigma file into documents (rules, correlations, filters), and reads their metadata. */
 import { type Confidence, type Severity, TAG_MAX, TAGS_MAX, TITLE_MAX, UUID } from "../ir/ir.ts";
 import {
   entryOf,
@@ -30,14 +30,14 @@ export interface RuleDocument {
   title?: string;
   /** UUID in lower case */
   sigma_id?: string;
-  /** by which correlations and filters refer to it */
+  /** name by which correlations and filters refer to it */
   name?: string;
   severity?: Severity;
   confidence: Confidence;
   tags: string[];
 }
 
-/** A rule's status is how well it was tried. */
+/** Confidence by a rule's status, which says how well the rule was tested. */
 const CONFIDENCE: ReadonlyMap<unknown, Confidence> = new Map<string, Confidence>([
   ["stable", "high"],
   ["test", "medium"],
@@ -46,7 +46,7 @@ const CONFIDENCE: ReadonlyMap<unknown, Confidence> = new Map<string, Confidence>
   ["unsupported", "low"],
 ]);
 
-/** Reads the documents of a file; one that cannot be parsed is one document with an error. */
+/** Reads the documents of a file. A file that cannot be parsed is one document with an error. */
 export function readDocuments({ path, text }: RuleFile): RuleDocument[] {
   let nodes: TreeNode[];
   try {

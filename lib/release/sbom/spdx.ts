@@ -1,8 +1,8 @@
-/** SPDX documents of a program, and the rules of SPDX 2.3 that tie the parts of one together. */
-import { blake3 } from "../../base/hash/mod.ts";
+/** Writes the SPDX 2.3 document of a program, and checks one: its shape, its links and its packages. */
 import { z } from "zod";
+import { blake3 } from "../../base/hash/mod.ts";
 
-/** One thing that the program is made of. */
+/** A part of a program, such as a package or a library; the program itself is one too. */
 export interface Component {
   /** unique within the document, such as a purl */
   id: string;
@@ -10,19 +10,19 @@ export interface Component {
   version?: string;
   /** SPDX expression; absent if nothing declares one */
   license?: string;
-  /** where its bytes come from */
+  /** URL of its bytes */
   download?: string;
   purl?: string;
   checksums?: { algorithm: "SHA256" | "SHA512"; value: string }[];
   purpose: "APPLICATION" | "LIBRARY" | "FRAMEWORK";
-  /** other components, by id */
+  /** components that it uses, by id */
   needs?: { id: string; how: "DEPENDS_ON" | "STATIC_LINK" | "DYNAMIC_LINK" | "CONTAINS" }[];
   comment?: string;
 }
 
 /** Input of an SBOM. */
 export interface SbomInput {
-  /** the described program; the first one */
+  /** the described program, then its parts */
   components: [Component, ...Component[]];
   /** version of the generator */
   generatorVersion: string;
@@ -31,8 +31,8 @@ export interface SbomInput {
 }
 
 /**
- * Generates SPDX 2.3 JSON (docs/design/contracts/10-release.md §10, "Release pipeline"); same input, same
- * text.
+ * Generates SPDX 2.3 JSON (docs/design/contracts/10-release.md §10, "Release pipeline"). The same input has
+ * the same text.
  */
 export function generateSpdx({ components, generatorVersion, created }: SbomInput): string {
   const [root, ...others] = components;
@@ -102,16 +102,13 @@ function refOf(ids: Map<string, string>, id: string): string {
   return ref;
 }
 
-/**
- * Name of an element: letters, digits, `.` and `-`; a hash of the id keeps distinct ids
- * distinct.
- */
+/** Name of an element: letters, digits, `.` and `-`; a hash of the id keeps distinct ids distinct. */
 function elementName(id: string): string {
   const plain = id.replace(/[^A-Za-z0-9.-]+/g, "-");
   return plain === id ? plain : `${plain}-${hashUuid(id).slice(0, 8)}`;
 }
 
-/** UUID (version 8, RFC 9562) of a text, so that the same content has the same UUID. */
+/** UUID (version 8, RFC 9562) of a text: the same text has the same UUID. */
 export function hashUuid(text: string): string {
   const hex = blake3(text);
   const variant = "89ab"[parseInt(hex[16], 16) & 3];
