@@ -1,7 +1,4 @@
-/**
- * The compiler of Sigma's rule language: what it refuses, and where; filters,
- * correlations, and hostile rules.
- */
+/** Sigma rules, compiled and run: refused constructs with their lines, fields, filters and correlations. */
 import { assertEquals, assertMatch } from "@std/assert";
 import type { Matchable } from "../../../lib/detection/mod.ts";
 import { compileRules, type RuleOutcome } from "../../../lib/detection/rule/compile.ts";
@@ -13,7 +10,7 @@ function compile(text: string, placeholders: Placeholders = {}) {
   return compileRules([{ path: "r.yml", text }], { pack_id: "test", placeholders });
 }
 
-/** Rule over started programs. */
+/** Text of a rule over started programs. @param more lines of its head */
 function rule(detection: string, more = ""): string {
   return `title: Rule\n${more}logsource: {category: process_creation, product: linux}\ndetection:\n${
     detection.split("\n").map((line) => `  ${line}`).join("\n")
@@ -42,8 +39,18 @@ function exec(
   } as unknown as Matchable;
 }
 
+/** Ids of the rules that match each event, in the order of the events. */
+function matchesOf(text: string, events: Matchable[], placeholders?: Placeholders): string[][] {
+  const { plan, outcomes } = compile(text, placeholders);
+  const wrong = outcomes.filter(({ status }) => status !== "compiled");
+  assertEquals(wrong.map(reasonsOf), []);
+  const engine = new RuleEngine([plan]);
+  return events.map((event) => engine.match(event).map(({ id }) => id));
+}
+
+/** Rules that do not compile, each with its reason and the line of that. */
 const REFUSED: [name: string, text: string, reasons: string[]][] = [
-  ["a modifier that Sigma does not have", rule("sel: {Image|containz: x}\ncondition: sel"), [
+  ["an unknown modifier", rule("sel: {Image|containz: x}\ncondition: sel"), [
     "modifier-unknown:4",
   ]],
   ["re behind contains", rule("sel: {Image|contains|re: x}\ncondition: sel"), ["modifier-combination:4"]],
@@ -52,14 +59,14 @@ const REFUSED: [name: string, text: string, reasons: string[]][] = [
   ["contains null", rule("sel: {CommandLine|contains: null}\ncondition: sel"), ["value-type:4"]],
   ["gt of a text", rule("sel: {ProcessId|gt: many}\ncondition: sel"), ["value-type:4"]],
   ["exists of a text", rule("sel: {Image|exists: 'yes it is'}\ncondition: sel"), ["value-type:4"]],
-  ["a network that is none", rule("sel: {Image|cidr: 10.0.0/99}\ncondition: sel"), ["cidr:4"]],
-  ["a regular expression that is none", rule("sel: {Image|re: '(a'}\ncondition: sel"), ["regex:4"]],
+  ["an invalid network", rule("sel: {Image|cidr: 10.0.0/99}\ncondition: sel"), ["cidr:4"]],
+  ["an invalid regular expression", rule("sel: {Image|re: '(a'}\ncondition: sel"), ["regex:4"]],
   ["a look-behind", rule("sel: {Image|re: '(?<!a)b'}\ncondition: sel"), ["regex:4"]],
   ["a placeholder without values", rule("sel: {User|expand: '%Admins%'}\ncondition: sel"), ["placeholder:4"]],
   ["a map as value", rule("sel:\n  Image: {a: b}\ncondition: sel"), ["value-type:5"]],
   ["an empty list", rule("sel: {Image: []}\ncondition: sel"), ["value-type:4"]],
   ["an empty selection", rule("sel: {}\ncondition: sel"), ["selection:4"]],
-  ["a selection that is not there", rule("sel: {Image: a}\ncondition: sel and filter"), [
+  ["an unknown selection", rule("sel: {Image: a}\ncondition: sel and filter"), [
     "condition-selection:5",
   ]],
   ["a pattern without selections", rule("sel: {Image: a}\ncondition: 1 of filter_*"), [
@@ -75,8 +82,8 @@ const REFUSED: [name: string, text: string, reasons: string[]][] = [
   ["an action", rule("sel: {Image: a}\ncondition: sel", "action: global\n"), ["collection:2"]],
   ["another taxonomy", rule("sel: {Image: a}\ncondition: sel", "taxonomy: ecs\n"), ["taxonomy:2"]],
   ["no title", "logsource: {category: proxy}\ndetection: {sel: {c-uri: a}, condition: sel}", ["title:1"]],
-  ["YAML that is none", "title: a\n  b: c\n", ["syntax:2"]],
-  ["a text", "just text", ["not-a-rule:1"]],
+  ["invalid YAML", "title: a\n  b: c\n", ["syntax:2"]],
+  ["a document that is no map", "just text", ["not-a-rule:1"]],
 ];
 
 for (const [name, text, reasons] of REFUSED) {
@@ -87,7 +94,7 @@ for (const [name, text, reasons] of REFUSED) {
   });
 }
 
-Deno.test("rules of other systems are not applicable, and rules over fields that are never there never match", () => {
+Deno.test("rules of other systems are not applicable, and rules over fields that no event has never match", () => {
   for (
     const logsource of [
       "{product: windows, category: process_creation}",
@@ -106,7 +113,7 @@ Deno.test("rules of other systems are not applicable, and rules over fields that
   ]);
 });
 
-Deno.test("what a rule says about itself is in its findings' metadata; unknown keys are its own", () => {
+Deno.test("a rule's metadata is its findings' metadata, and unknown keys are ignored", () => {
   const text = rule("sel: {Image: a}\ncondition: sel").replace(
     "title: Rule\n",
     `title: Rule
@@ -141,21 +148,13 @@ level: critical
   });
 });
 
-function matchesOf(text: string, events: Matchable[], placeholders?: Placeholders): string[][] {
-  const { plan, outcomes } = compile(text, placeholders);
-  const wrong = outcomes.filter(({ status }) => status !== "compiled");
-  assertEquals(wrong.map(reasonsOf), []);
-  const engine = new RuleEngine([plan]);
-  return events.map((event) => engine.match(event).map(({ id }) => id));
-}
-
 Deno.test("placeholders stand for each of their values, and \\% is a percent sign", () => {
   const text = rule("sel: {CommandLine|expand|endswith: '\\%a%who%'}\ncondition: sel");
   const events = ["x %abob", "x %aann", "x %awho", "x abob"].map((command) => exec(command));
   assertEquals(matchesOf(text, events, { who: ["bob", "a?n"] }), [["rule"], ["rule"], [], []]);
 });
 
-Deno.test("a program's parent is the program that its pid was", () => {
+Deno.test("a program's parent is the latest program with the parent's pid, in the same session", () => {
   const text = rule("sel: {ParentImage|endswith: /nginx, ParentCommandLine|contains: -g}\ncondition: sel");
   const events = [
     exec("/usr/sbin/nginx -g daemon", { pid: 10 }),
@@ -166,7 +165,7 @@ Deno.test("a program's parent is the program that its pid was", () => {
   assertEquals(matchesOf(text, events), [[], ["rule"], [], []]);
 });
 
-Deno.test("an exec event with missing or odd parts is no program's parent, and ends no check", () => {
+Deno.test("an exec event with missing or odd parts is never a parent, and stops no later match", () => {
   const text = rule("sel: {ParentImage|endswith: /nginx}\ncondition: sel");
   const good = exec("/usr/sbin/nginx -g", { pid: 10 });
   const families = [
@@ -244,11 +243,11 @@ detection: {sel: {Image: tar}, condition: sel}
 `;
 const correlation = (text: string) => `${BASE}---\ntitle: Many\ncorrelation: {${text}}\n`;
 
-Deno.test("event_count fires once in its time for each group and session", () => {
+Deno.test("event_count fires once in its timespan for each group and session", () => {
   const text = correlation(
     "type: event_count, rules: [base], group-by: [User], timespan: 10s, condition: {gte: 3}",
   );
-  const runs: [number, string?, string?][] = [
+  const runs: [at: number, uid?: string, session?: string][] = [
     [0],
     [1000],
     [1500, "1"],
@@ -263,7 +262,7 @@ Deno.test("event_count fires once in its time for each group and session", () =>
   assertEquals(matchesOf(text, events).map(({ length }) => length), [0, 0, 0, 1, 0, 0, 0, 0, 1]);
 });
 
-Deno.test("value_count counts different values; gt and lte are a range", () => {
+Deno.test("value_count counts distinct values; gt and lte make a range", () => {
   const text = correlation(
     "type: value_count, rules: [base], group-by: [User], timespan: 1m, condition: {field: CommandLine, gt: 1, lte: 2}",
   );
@@ -271,7 +270,7 @@ Deno.test("value_count counts different values; gt and lte are a range", () => {
   assertEquals(matchesOf(text, events).map(({ length }) => length), [0, 0, 1]);
 });
 
-Deno.test("temporal needs all rules in the time, temporal_ordered in their order", () => {
+Deno.test("temporal needs all rules within the timespan, temporal_ordered in their order too", () => {
   const events = (...runs: [string, number][]) => runs.map(([command, at]) => exec(command, { at }));
   const fires = (type: string, list: Matchable[]) =>
     matchesOf(correlation(`type: ${type}, rules: [base, other], group-by: [User], timespan: 5s`), list)
@@ -312,7 +311,7 @@ correlation:
   ]]);
 });
 
-Deno.test("a correlation names what is wrong with it", () => {
+Deno.test("an invalid correlation is refused with a reason for each fault", () => {
   const cases: [string, string[]][] = [
     ["type: sum, rules: [base]", ["correlation"]],
     ["type: event_count, rules: [base], timespan: 5x, condition: {gte: 1}", ["correlation"]],
@@ -330,7 +329,7 @@ Deno.test("a correlation names what is wrong with it", () => {
   }
 });
 
-Deno.test("two rules of one id do not compile together", () => {
+Deno.test("of two rules with one id the second is refused", () => {
   const { plan, outcomes } = compile(BASE + "---\n" + BASE);
   assertEquals(outcomes.map(({ status }) => status), ["compiled", "compiled", "refused", "refused"]);
   assertMatch(outcomes[2].reasons[0].message, /r\.yml:1 has the id "base" too/);

@@ -1,5 +1,5 @@
 /**
- * What becomes of expressions before they run: literals, keys, fields, errors
+ * Match expressions before they run: their lowering, errors, fields and clauses
  * (docs/design/contracts/05-policy.md §5).
  */
 import { assertEquals, assertThrows } from "@std/assert";
@@ -22,7 +22,7 @@ const NOTHING: ReadonlySet<string> = new Set();
 const H = "http.request.host";
 const HEADERS = "http.request.headers";
 
-Deno.test("literals are written as CEL reads them", () => {
+Deno.test("a lowered literal is the literal that CEL reads", () => {
   const cases: [literal: string, text: string][] = [
     ["1", "1"],
     ["-1", "-(1)"],
@@ -86,7 +86,7 @@ Deno.test("an expression that rules may not use is refused with its place", () =
   ) compileMatch(match);
 });
 
-Deno.test("a chain of names is a field with keys, or none", () => {
+Deno.test("a chain of names is a field with keys, unless its first name is a variable or no family", () => {
   const cases: [match: string, scope: string[], field: FieldReference | undefined][] = [
     [H, [], { path: H, rest: [] }],
     [`${HEADERS}.a.b`, [], { path: HEADERS, rest: ["a", "b"] }],
@@ -103,7 +103,7 @@ Deno.test("a chain of names is a field with keys, or none", () => {
   assertEquals(fieldsBelow("http.request").every((path) => path.startsWith("http.request.")), true);
 });
 
-Deno.test("the read by key that a test makes first", () => {
+Deno.test("firstRead finds the read by key that a condition makes before anything can fail", () => {
   const read = (path: string, ...keys: Key[]) => ({ path, keys });
   const cases: [match: string, expected: ReturnType<typeof read> | undefined][] = [
     [`${HEADERS}["x"][0] == "v"`, read(HEADERS, "x", 0)],
@@ -139,7 +139,7 @@ Deno.test("a value is absent at keys where a container lacks one, and nowhere el
     [["b", "c"], false],
     [["b", "z"], true],
     [["toString"], true],
-    // The library says what is wrong with these.
+    // The library reports these as errors.
     [["a", "x"], false],
     [["b", 0], false],
     [["n", "x"], false],
@@ -150,7 +150,7 @@ Deno.test("a value is absent at keys where a container lacks one, and nowhere el
   assertEquals(isAbsent({ constructor: 1 }, ["a"]), false);
 });
 
-Deno.test("the fields without which a test is false", () => {
+Deno.test("strictFields finds the fields without which a condition is false", () => {
   const cases: [match: string, fields: string[]][] = [
     [`${H} == http.request.path`, [H, "http.request.path"]],
     [`${H} + "x" == "y"`, [H]],
