@@ -41,56 +41,6 @@ export interface MachinePlaces {
 }
 
 const MACHINE: MachinePlaces = { shared: "/var/lib/sbx/release", users: "/etc/passwd" };
-/** Largest file of proofs that is read, in `bytes`. */
-const FILE_BYTES_MAX = 32 * 1024 * 1024;
-/**
- * This home's memory, root's, and for root every user home's proofs. Other users' files only add revocations,
- * and only ones that `keys` verify: no user can keep a program back that its publisher has not revoked.
- */
-async function machineMemory(
-  home: Home,
-  keys: ReleaseKeys | undefined,
-  places: MachinePlaces = MACHINE,
-): Promise<MemoryFile> {
-  const memory = new ReleaseMemory(home);
-  const own = await memory.read();
-  if (keys === undefined) return own;
-  const isRoot = Deno.uid() === 0;
-  const texts = [
-    await Deno.readTextFile(memory.proofPath).catch(() => ""),
-    await Deno.readTextFile(fileIn(places.shared)).catch(() => ""),
-    ...isRoot ? await Promise.all((await localUsers(places.users)).map(readOf)) : [],
-  ];
-  const proven = await Promise.all(
-    texts.filter((text) => text !== "").map((text) => provenRevocations(text, keys)),
-  );
-  return { ...own, followed: [...own.followed, ...proven.flatMap(({ followed }) => followed)] };
-}
-
-/** Gives every user of the machine root's proofs. */
-async function shareRevocations(home: Home, { shared }: MachinePlaces = MACHINE): Promise<void> {
-  if (Deno.uid() !== 0) return;
-  const text = await Deno.readTextFile(new ReleaseMemory(home).proofPath).catch(() => undefined);
-  if (text === undefined) return;
-  try {
-    await Deno.mkdir(shared, { recursive: true, mode: 0o755 });
-    await writeAtomic(fileIn(shared), text, 0o644);
-    // Also where root's umask is stricter.
-    await Deno.chmod(shared, 0o755);
-    await Deno.chmod(fileIn(shared), 0o644);
-  } catch (error) {
-    log.debug(`revocations are not shared: ${error}`);
-  }
-}
-
-function fileIn(folder: string): string {
-  return join(folder, "revocations.json");
-}
-
-/** Proofs in a user's home; "" without any. */
-function readOf(user: LocalUser): Promise<string> {
-  return readAsUser(user, fileIn(join(user.home, ".sbx/release")), FILE_BYTES_MAX);
-}
 
 const PROGRAM = "sbx";
 const DEBIAN: Record<Arch, string> = { x86_64: "amd64", arm64: "arm64" };
@@ -196,13 +146,62 @@ export async function restoreProgram(options: ProgramOptions): Promise<ProgramCh
   }, onWait);
 }
 
-/**
- * @throws {SbxError} `release.revoked`: this home, root or, for root, any user
- * of the machine knows that it is
- */
+/** @throws {SbxError} `release.revoked`: by this home's memory, root's or, for root, that of any user */
 async function requireGood(version: string, { home, keys, machine }: ProgramOptions): Promise<void> {
   const memory = await machineMemory(home, keys, machine);
   requireNotRevoked(standingOfBinary(memory, PROGRAM, version), `sbx ${version}`);
+}
+
+/** Largest file of proofs that is read, in `bytes`. */
+const FILE_BYTES_MAX = 32 * 1024 * 1024;
+
+/**
+ * This home's memory, root's, and for root every user home's proofs. Other users' files only add revocations,
+ * and only ones that `keys` verify: no user can keep a program back that its publisher has not revoked.
+ */
+async function machineMemory(
+  home: Home,
+  keys: ReleaseKeys | undefined,
+  places: MachinePlaces = MACHINE,
+): Promise<MemoryFile> {
+  const memory = new ReleaseMemory(home);
+  const own = await memory.read();
+  if (keys === undefined) return own;
+  const isRoot = Deno.uid() === 0;
+  const texts = [
+    await Deno.readTextFile(memory.proofPath).catch(() => ""),
+    await Deno.readTextFile(fileIn(places.shared)).catch(() => ""),
+    ...isRoot ? await Promise.all((await localUsers(places.users)).map(readOf)) : [],
+  ];
+  const proven = await Promise.all(
+    texts.filter((text) => text !== "").map((text) => provenRevocations(text, keys)),
+  );
+  return { ...own, followed: [...own.followed, ...proven.flatMap(({ followed }) => followed)] };
+}
+
+/** Copies root's proofs to where every user of the machine can read them. */
+async function shareRevocations(home: Home, { shared }: MachinePlaces = MACHINE): Promise<void> {
+  if (Deno.uid() !== 0) return;
+  const text = await Deno.readTextFile(new ReleaseMemory(home).proofPath).catch(() => undefined);
+  if (text === undefined) return;
+  try {
+    await Deno.mkdir(shared, { recursive: true, mode: 0o755 });
+    await writeAtomic(fileIn(shared), text, 0o644);
+    // Also where root's umask is stricter.
+    await Deno.chmod(shared, 0o755);
+    await Deno.chmod(fileIn(shared), 0o644);
+  } catch (error) {
+    log.debug(`revocations are not shared: ${error}`);
+  }
+}
+
+function fileIn(folder: string): string {
+  return join(folder, "revocations.json");
+}
+
+/** Proofs in a user's home; "" without any. */
+function readOf(user: LocalUser): Promise<string> {
+  return readAsUser(user, fileIn(join(user.home, ".sbx/release")), FILE_BYTES_MAX);
 }
 
 function findProgram(
