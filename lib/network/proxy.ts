@@ -1,7 +1,4 @@
-/**
- * The network of one guest: accepts its TCP connections and hands each to the reader of its protocol
- * (docs/design/contracts/05-policy.md §5, "Network path").
- */
+/** The network of one guest: its TCP connections end here, and each goes to the reader of its protocol. */
 import { canonicalHost, isAddress } from "../base/address/mod.ts";
 import { SbxError } from "../base/error/mod.ts";
 import { type EventProcess, processOf } from "../event/mod.ts";

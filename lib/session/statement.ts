@@ -34,7 +34,7 @@ export interface BootStatement extends StatementBase {
    * `hashes`: BLAKE3 of the boot files, checked before the boot; absent in records of an older sbx.
    * `reference` and `digest`: of an OCI image
    */
-  image: { version: string; hashes?: Record<string, string> } & Partial<NamedImage>;
+  image: { version: string; hashes?: Record<string, string>; reference?: string; digest?: string };
 }
 
 /** A VM got another image for its next start, below the changes on its disk. */
