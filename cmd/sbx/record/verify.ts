@@ -53,8 +53,9 @@ export const command: Command = {
         ? { ...checked, ok: false, first_bad: { reason: "it has no seal that a key could have signed" } }
         : checked;
     const head = ok && headFile !== undefined ? await compareHead(path, headFile, trusted) : undefined;
-    if (args.has("json")) await printJson({ ok, path, events, sealed, signed_by, witnessed, head, first_bad });
-    else if (!ok) {
+    if (args.has("json")) {
+      await printJson({ ok, path, events, sealed, signed_by, witnessed, head, first_bad });
+    } else if (!ok) {
       await print(`${path}: INVALID after ${count(events, "valid event")}: ${describe(first_bad)}`);
     } else {
       await print(`${path}: valid, ${count(events, "event")} as recorded`);
@@ -82,14 +83,17 @@ const NOT_SIGNED = "The seal is not signed: anyone who can write both files coul
 const UNKNOWN_SIGNER =
   "The seal is signed by a key that is not known here, so the signature proves nothing (--key): ";
 
-const NOT_WITNESSED = "The service has witnessed nothing of it: an older sbx made it, or the file of its heads is gone.";
+const NOT_WITNESSED =
+  "The service has witnessed nothing of it: an older sbx made it, or the file of its heads is gone.";
 
 function describeWitnessed({ events, newer }: Witnessed): string {
   const upTo = events === 0
     ? "The service has witnessed its beginning."
     : `The service has witnessed it up to event ${events}.`;
   if (newer === 0) return upTo;
-  return `${upTo} ${count(newer, "event")} ${newer === 1 ? "is" : "are"} newer than the end that the service saw.`;
+  return `${upTo} ${count(newer, "event")} ${
+    newer === 1 ? "is" : "are"
+  } newer than the end that the service saw.`;
 }
 
 /** Limits of a record without a seal. */
