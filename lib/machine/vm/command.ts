@@ -219,6 +219,12 @@ interface Board {
   emulated(): string[];
 }
 
+/**
+ * A paused VM stands still by a signal to QEMU. Once it goes on, its kernel would find each processor stuck
+ * for as long, and say so in its log.
+ */
+const NO_LOCKUPS = ["nosoftlockup", "rcupdate.rcu_cpu_stall_suppress=1"];
+
 export const BOARDS: Record<Arch, Board> = {
   x86_64: {
     program: "qemu-system-x86_64",
@@ -235,7 +241,7 @@ export const BOARDS: Record<Arch, Board> = {
     // The counter goes on while a machine that was started from memory gets its devices, and the
     // emulated timers that the kernel checks it with do not: without this it takes the counter for
     // unstable, in each VM from a template.
-    native: ["tsc=nowatchdog"],
+    native: ["tsc=nowatchdog", ...NO_LOCKUPS],
     emulated: () => [
       // QEMU can keep the translation of code that another processor is changing, and then the guest's
       // kernel panics ("Oops: int3" in sched_clock_cpu: 3 of 100 boots on a busy host). It patches itself
@@ -256,7 +262,7 @@ export const BOARDS: Record<Arch, Board> = {
     withoutVirtualization: "",
     console: "ttyAMA0",
     parameters: [],
-    native: [],
+    native: NO_LOCKUPS,
     emulated: () => [],
   },
 };

@@ -32,6 +32,7 @@ Deno.test("parameters for emulation of x86_64 stay out of arm64 guests, and thos
   for (const arch of ARCHES) {
     assertStringIncludes(line(arch, "tcg"), "norandmaps");
     assert(!line(arch, "kvm").includes("norandmaps"), arch);
+    assertStringIncludes(line(arch, "kvm"), " nosoftlockup ");
     assert(line(arch, "kvm").endsWith(" sbx_floor=1"), arch);
   }
   assertStringIncludes(line("x86_64", "kvm"), " tsc=nowatchdog ");
