@@ -20,7 +20,7 @@ export interface Ran {
  * The assets that `make image` installed, where scripts/image.sh puts them, or
  * those that the environment names.
  */
-function assetsDir(): string {
+export function assetsDir(): string {
   const { env } = Deno;
   return env.get("SBX_TEST_ASSETS_DIR") ?? env.get("SBX_ASSETS_DIR") ??
     join(env.get("SBX_HOME") ?? join(env.get("HOME") ?? "/root", ".sbx"), "assets");

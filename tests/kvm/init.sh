@@ -30,7 +30,7 @@ while [ ! -e /share/in/poweroff ]; do
       mv "/share/out/$name.rc.new" "/share/out/$name.rc"
     ) &
   done
-  sleep 0.3
+  sleep 1
 done
 sync
 echo o >/proc/sysrq-trigger

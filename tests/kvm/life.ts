@@ -163,6 +163,8 @@ export const LIFE: Scenario[] = [
         await sbx.ok("verify", "ruled");
       } finally {
         await world.clear("ruled");
+        // The next VMs need no file that is gone.
+        await world.set({ "network.upstream_overrides": null, "network.extra_ca_file": null });
         await upstreams.close();
       }
     },

@@ -6,7 +6,7 @@
 import { join } from "node:path";
 import { runChild } from "../helper/child.ts";
 import { fromRoot } from "../helper/repo.ts";
-import { eventually } from "../helper/sbx.ts";
+import { assetsDir, eventually } from "../helper/sbx.ts";
 
 /** Emulated processor: without what QEMU 10 cannot give a machine inside of it. */
 const PROCESSOR = "EPYC-v2,+svm,+npt,-xsave,-xsaveopt,-xsavec,-xsaves,-xgetbv1,-avx,-avx2,-fma,-f16c";
@@ -40,7 +40,7 @@ interface Shared {
 
 /** Parts of a checkout that the machine does without, as a regular expression. */
 const LEFT_OUT = String
-  .raw`^(\.git|\.cache/(desktop|image\.key|image-.*|kvm.*|roots|templates|tests\..*)|dist|docs)$`;
+  .raw`^(\.git|\.cache/(desktop|image|image\.key|image-.*|kvm.*|roots|templates|tests\..*)|dist|docs)$`;
 
 export class KvmMachine implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
@@ -136,12 +136,13 @@ async function madeRoot(): Promise<string> {
   return new TextDecoder().decode(stdout).trim();
 }
 
-/** The checkout, and its toolchain where that is a link to another checkout's. */
+/** The checkout, the installed image, and the checkout's toolchain where that is a link to another one's. */
 async function sharedFolders(): Promise<Shared[]> {
   const clone = await Deno.realPath(fromRoot(""));
   const tools = await Deno.realPath(join(clone, ".deno"));
-  const isOutside = !tools.startsWith(`${clone}/`);
-  return [{ disk: "vdb", folder: clone }, ...isOutside ? [{ disk: "vdc", folder: tools }] : []];
+  const folders = [clone, await Deno.realPath(assetsDir())];
+  if (!tools.startsWith(`${clone}/`)) folders.push(tools);
+  return folders.map((folder, at) => ({ disk: `vd${"bcd"[at]}`, folder }));
 }
 
 /**

@@ -4,8 +4,11 @@
  * keep the next ones from running.
  */
 import { appendLine } from "./results.ts";
+import { FAULTS } from "./faults.ts";
 import { LIFE } from "./life.ts";
+import { MEMORY } from "./memory.ts";
 import { PROBE } from "./probe.ts";
+import { USERS } from "./users.ts";
 import { type Outcome, type Scenario, World } from "./world.ts";
 
 /** Longest time of a scenario that names none, in `s`. */
@@ -14,7 +17,7 @@ const SECONDS = 300;
 const [results, filter = ""] = Deno.args;
 const world = await World.make();
 try {
-  const chosen = [...PROBE, ...LIFE]
+  const chosen = [...PROBE, ...LIFE, ...MEMORY, ...FAULTS, ...USERS]
     .filter(({ name }) => new RegExp(filter).test(name));
   await world.sbx.ok("start");
   await appendLine(results, { names: chosen.map(({ name }) => name) });
