@@ -96,7 +96,7 @@ Deno.test("a record of an older sbx, and a copy, have no witness, and verify as 
     assertEquals((await world.verify()).witnessed?.events, 4, "its next life has one");
   }));
 
-Deno.test("events that the service never saw are told as newer, which is no fault", () =>
+Deno.test("events that the service never saw count as newer, which is no fault", () =>
   withWorld(async (world) => {
     await world.record(3);
     await world.write(2);
@@ -106,7 +106,7 @@ Deno.test("events that the service never saw are told as newer, which is no faul
     assertEquals(await world.witnesses.problems(), []);
   }));
 
-Deno.test("a record that was cut off is told, now and after the session went on", () =>
+Deno.test("a record that was cut off is reported, also after the session has gone on", () =>
   withWorld(async (world) => {
     await world.record(5);
     await world.cut(3);
@@ -129,7 +129,7 @@ Deno.test("a record that was cut off is told, now and after the session went on"
     assertEquals((await next.of(ID))?.heads.events, 12, "it is witnessed again from there");
   }));
 
-Deno.test("a chain that was cut off beside whole ones, and a record that is gone, are told", () =>
+Deno.test("a chain that was cut off beside whole ones, and a record that is gone, are reported", () =>
   withWorld(async (world) => {
     await world.record(5);
     await runSql(world.ledger, "DELETE FROM outcomes WHERE number > 4");
@@ -141,7 +141,7 @@ Deno.test("a chain that was cut off beside whole ones, and a record that is gone
     assertMatch(issue, /it ends at event 0, and the service had witnessed event 5/);
   }));
 
-Deno.test("a record that was made anew with as many rows is told as rewritten", () =>
+Deno.test("a new record with as many rows counts as rewritten", () =>
   withWorld(async (world) => {
     await world.record(5);
     await Deno.remove(dirname(world.ledger), { recursive: true });
