@@ -32,7 +32,7 @@ export interface Limit {
   layer: BudgetLayer;
   reason: string;
   on: BudgetTerms["on_limit"];
-  /** what to do about a block; absent: raise the budget */
+  /** how to lift a block; absent: raise the budget */
   remedy?: string;
 }
 

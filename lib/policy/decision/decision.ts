@@ -90,7 +90,7 @@ export function afterAsk(decision: Decision, record: AskRecord): Decision {
   });
 }
 
-/** What decided a waiting event in place of a person: `by the changed rules (web)`. */
+/** Names the rule that answered a waiting event in place of a person: `by the changed rules (web)`. */
 export function byRule(id: string): string {
   return isGuard(id) ? `by the guard ${id}` : `by the changed rules (${id})`;
 }
