@@ -12,7 +12,7 @@ import {
   STATEMENT_WIDTH,
   type Value,
 } from "./batch.ts";
-import { type Insert, INSERTS, type JournalKind } from "./schema.ts";
+import { GENESIS, type Insert, INSERTS, type JournalKind } from "./schema.ts";
 import { Blake3Hasher } from "@napi-rs/blake-hash";
 import { ifFound } from "../base/error/mod.ts";
 import { writeAtomic } from "../base/home/mod.ts";
@@ -152,6 +152,23 @@ export interface ChainHeads {
   /** rows of the journal */
   journal: number;
   journal_hash: string;
+}
+
+/** Ends of the chains of a ledger without rows. */
+export const START_HEADS: ChainHeads = {
+  events: 0,
+  head_hash: GENESIS,
+  outcomes: 0,
+  outcome_hash: GENESIS,
+  journal: 0,
+  journal_hash: GENESIS,
+};
+
+/** Compares lengths and hashes. */
+export function sameHeads(one: ChainHeads, other: ChainHeads): boolean {
+  return one.events === other.events && one.head_hash === other.head_hash &&
+    one.outcomes === other.outcomes && one.outcome_hash === other.outcome_hash &&
+    one.journal === other.journal && one.journal_hash === other.journal_hash;
 }
 
 /** Content of a seal. */

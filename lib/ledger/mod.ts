@@ -14,4 +14,4 @@ export {
   type LedgerStatement,
 } from "./schema.ts";
 export { Ledger, type LedgerOptions, startThreadAhead } from "./ledger.ts";
-export { type ChainHeads, digestText, journalLink } from "./chain.ts";
+export { type ChainHeads, digestText, journalLink, sameHeads, START_HEADS } from "./chain.ts";

@@ -3,7 +3,7 @@ import { assertEquals, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { Register, registerPath } from "../../lib/fleet/register/mod.ts";
 import { ensureSigningKey } from "../../lib/release/signing/mod.ts";
-import { START } from "../../lib/fleet/ship/mod.ts";
+import { START_HEADS } from "../../lib/ledger/mod.ts";
 import { runChild } from "../helper/child.ts";
 import { SESSION_A, SESSION_B } from "../helper/fleet.ts";
 import { fromRoot } from "../helper/repo.ts";
@@ -49,7 +49,7 @@ Deno.test("sessions verify names records that are gone, and entries that were re
       `session ${SESSION_B}: its record was missing or unreadable when it was removed (person by ann, entry 3)`,
     );
     await register.begin(SESSION_C);
-    await register.remove(SESSION_C, { reason: "retention", heads: START });
+    await register.remove(SESSION_C, { reason: "retention", heads: START_HEADS });
     const lines = (await run("verify")).text.split("\n").filter((line) => line.includes(SESSION_C));
     assertEquals(lines, []);
 

@@ -7,7 +7,7 @@ import { assert, assertEquals } from "@std/assert";
 import { SbxError } from "../../lib/base/error/mod.ts";
 import { blake3 } from "../../lib/base/hash/mod.ts";
 import { openSegment, verifyChains, verifyRows } from "../../lib/fleet/segment/mod.ts";
-import { START } from "../../lib/fleet/ship/mod.ts";
+import { START_HEADS } from "../../lib/ledger/mod.ts";
 import { digestText } from "../../lib/ledger/mod.ts";
 import { SEGMENT_TYPE, signText } from "../../lib/release/signing/mod.ts";
 import { newKey, SESSION_A, webEvent } from "../helper/fleet.ts";
@@ -29,8 +29,8 @@ async function segmentOf(
     session_id: SESSION_A,
     made_at: new Date(0).toISOString(),
     bound_after: 0,
-    from: START,
-    to: START,
+    from: START_HEADS,
+    to: START_HEADS,
     body: { hash: blake3(rows), bytes: body.length },
     ...header,
   });
@@ -61,14 +61,14 @@ function validRow(): { line: string; hash: string } {
   const event = webEvent(SESSION_A);
   event.common.sequence = 1;
   const text = JSON.stringify(event);
-  const hash = digestText(text, START.head_hash);
+  const hash = digestText(text, START_HEADS.head_hash);
   return { line: `e\t${hash}\t${text}\t\n`, hash };
 }
 
 Deno.test("a body of one row is read, and any changed byte of the segment is refused", async () => {
   const { line, hash } = validRow();
   const body = new TextEncoder().encode(line);
-  const good = await segmentOf(body, { to: { ...START, events: 1, head_hash: hash } });
+  const good = await segmentOf(body, { to: { ...START_HEADS, events: 1, head_hash: hash } });
   assertEquals(await read(good), 1);
   for (let round = 0; round < ROUNDS; round++) {
     const bad = good.slice(0, random.below(8) === 0 ? random.below(good.length) : good.length);
@@ -80,7 +80,7 @@ Deno.test("a body of one row is read, and any changed byte of the segment is ref
 
 Deno.test("signed rows of any form end in an error of ours", async () => {
   const { line, hash } = validRow();
-  const heads = { ...START, events: 1, head_hash: hash };
+  const heads = { ...START_HEADS, events: 1, head_hash: hash };
   const rows: Uint8Array[] = [
     "",
     "\n",

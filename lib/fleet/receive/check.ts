@@ -3,10 +3,10 @@
  * (docs/guides/fleet.md).
  */
 import { join } from "node:path";
-import type { ChainHeads } from "../../ledger/mod.ts";
+import { type ChainHeads, sameHeads, START_HEADS } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { openStored, sameHeads, verifyRows } from "../segment/mod.ts";
-import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
+import { openStored, verifyRows } from "../segment/mod.ts";
+import { readReport, type Report, REPORT_SESSIONS_MAX, slotOf } from "../ship/mod.ts";
 import { checkEntries, type Entry, entryHash } from "../register/mod.ts";
 import { FIRST, namesIn, positionOf, reportPath, sessionFolder, storePaths } from "../store.ts";
 import { type LogEntry, readLog, recordHash, type Tree } from "../log/mod.ts";
@@ -268,7 +268,7 @@ export async function followSegments(
 ): Promise<{ end: ChainHeads; problem?: string; lastAt?: string }> {
   const folder = sessionFolder(dir, machine.machine_id, sessionId);
   const key = keyOf(machine);
-  let end: ChainHeads = START;
+  let end: ChainHeads = START_HEADS;
   let lastAt: string | undefined;
   for (const name of (await namesIn(folder)).filter(positionOf).sort()) {
     try {

@@ -5,10 +5,10 @@
 import { dirname, join } from "node:path";
 import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
-import type { ChainHeads } from "../../ledger/mod.ts";
+import { type ChainHeads, sameHeads, START_HEADS } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
-import { headerOf, HEX64, openSegment, sameHeads, type SegmentHeader, verifyChains } from "../segment/mod.ts";
-import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, slotOf, START } from "../ship/mod.ts";
+import { headerOf, HEX64, openSegment, type SegmentHeader, verifyChains } from "../segment/mod.ts";
+import { openReport, readReport, type Report, REPORT_SESSIONS_MAX, slotOf } from "../ship/mod.ts";
 import {
   keepFile,
   keepFirst,
@@ -232,11 +232,11 @@ export async function readEnd(folder: string): Promise<ChainHeads> {
   try {
     for await (const { name } of Deno.readDir(folder)) if (positionOf(name)) names.push(name);
   } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return START;
+    if (error instanceof Deno.errors.NotFound) return START_HEADS;
     throw error;
   }
   const last = names.sort().at(-1);
-  return last === undefined ? START : headerOf(await readStart(join(folder, last))).to;
+  return last === undefined ? START_HEADS : headerOf(await readStart(join(folder, last))).to;
 }
 
 /** Reads the beginning of a segment's file, which has its header. */

@@ -7,7 +7,6 @@ export {
   type OpenedSegment,
   openSegment,
   openStored,
-  sameHeads,
   SEGMENT_BYTES_MAX,
   verifyChains,
   verifyRows,

@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { zstdDecompressSync } from "node:zlib";
 import { SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
-import { type ChainHeads, digestText, journalLink } from "../../ledger/mod.ts";
+import { type ChainHeads, digestText, journalLink, sameHeads } from "../../ledger/mod.ts";
 import type { PublicKey } from "../../release/mod.ts";
 import { FLEET_LOG_TYPE, openSigned, SEGMENT_TYPE } from "../../release/signing/mod.ts";
 import { type Line, parseLine, Redaction, SegmentHeader } from "./schema.ts";
@@ -137,13 +137,6 @@ function eachRow({ header, packed, redaction }: OpenedSegment, onRow: (text: str
     if (problem) throw invalid(`row ${row}: ${problem}`);
     from = end < 0 ? text.length : end + 1;
   }
-}
-
-/** Compares lengths and hashes. */
-export function sameHeads(one: ChainHeads, other: ChainHeads): boolean {
-  return one.events === other.events && one.head_hash === other.head_hash &&
-    one.outcomes === other.outcomes && one.outcome_hash === other.outcome_hash &&
-    one.journal === other.journal && one.journal_hash === other.journal_hash;
 }
 
 /** The three chains, as rows are added. */

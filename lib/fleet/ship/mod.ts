@@ -6,7 +6,6 @@ export {
   type Shipped,
   Shipper,
   type ShipperOptions,
-  START,
   writeCursor,
 } from "./shipper.ts";
 export { FolderTarget, type Receipt, type SegmentTarget } from "./target.ts";

@@ -16,7 +16,8 @@ import {
   TO_HEADER,
 } from "../nats.ts";
 import { entryHash } from "../register/mod.ts";
-import { headerOf, Heads, sameHeads, type SegmentHeader } from "../segment/mod.ts";
+import { sameHeads } from "../../ledger/mod.ts";
+import { headerOf, Heads, type SegmentHeader } from "../segment/mod.ts";
 import type { Authorize } from "./http.ts";
 import { type ReportBody, reportOf, slotOf } from "./report.ts";
 import type { Position, Receipt, SegmentTarget } from "./target.ts";

@@ -3,10 +3,10 @@
  * (docs/guides/fleet.md).
  */
 import { ifFound, SbxError } from "../../base/error/mod.ts";
-import { type ChainHeads, GENESIS } from "../../ledger/mod.ts";
+import { type ChainHeads, sameHeads, START_HEADS } from "../../ledger/mod.ts";
 import { isRest, type LedgerRows, readHeadsAt, readRowsAfter } from "../../ledger/read/mod.ts";
 import type { SigningKey } from "../../release/mod.ts";
-import { type BodyGrant, Heads, makeSegment, sameHeads } from "../segment/mod.ts";
+import { type BodyGrant, Heads, makeSegment } from "../segment/mod.ts";
 import { makeReport, type ReportBody } from "./report.ts";
 import type { SegmentTarget } from "./target.ts";
 import { join } from "node:path";
@@ -172,16 +172,6 @@ function lost(name: string): SbxError {
 
 // Progress of each session's shipping: a small file a session, written after the collector has the rows.
 
-/** Heads of an empty ledger. */
-export const START: z.infer<typeof Heads> = {
-  events: 0,
-  head_hash: GENESIS,
-  outcomes: 0,
-  outcome_hash: GENESIS,
-  journal: 0,
-  journal_hash: GENESIS,
-};
-
 const Cursor = z.strictObject({
   /** collector that has the rows */
   target: z.string(),
@@ -202,7 +192,7 @@ export async function readCursor(dir: string, sessionId: string, target: string)
   } catch {
     // A damaged cursor counts as missing.
   }
-  return { target, heads: START, ended: false, forked: false };
+  return { target, heads: START_HEADS, ended: false, forked: false };
 }
 
 function hasCursor(dir: string, sessionId: string): Promise<boolean> {

@@ -15,6 +15,7 @@ import {
   readStatements,
   verifyLedger,
 } from "../../ledger/read/mod.ts";
+import { Heads as ChainHeads } from "../../ledger/witness/mod.ts";
 import type { BootStatement, ContractStatement, SessionStatement } from "../../session/mod.ts";
 import { canonicalJson } from "../../base/json/mod.ts";
 import {
@@ -46,14 +47,7 @@ export interface Facts {
 const Hash = z.string().regex(/^[0-9a-f]{64}$/);
 
 /** Heads and lengths of the chains that a certificate, a head or a seal is about. */
-export const Heads = z.object({
-  events: z.int().nonnegative(),
-  head_hash: Hash,
-  outcomes: z.int().nonnegative(),
-  outcome_hash: Hash,
-  journal: z.int().nonnegative(),
-  journal_hash: Hash,
-});
+export const Heads = z.object(ChainHeads.shape);
 export type Heads = z.infer<typeof Heads>;
 
 /**

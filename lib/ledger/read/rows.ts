@@ -177,31 +177,7 @@ export function readHeadsAtEach(
   all: readonly ChainLengths[],
 ): Promise<{ now: ChainHeads; then: ChainHeads[] }> {
   return withLedger(path, async (client) => {
-    const now = await headsAt(client, await lengthsOf(client));
-    const bound = await isBound(client);
-    const hashes = async (table: string, key: string, column: string, at: number[]) => {
-      const rows = await selectText(
-        client,
-        ["place", "head"],
-        `FROM (SELECT ${key} AS place, ${column} AS head FROM ${table}
-           WHERE ${key} IN (SELECT value FROM json_each(?)))`,
-        [JSON.stringify(at)],
-      );
-      return new Map([[0, GENESIS], ...rows.map(({ place, head }) => [Number(place), head ?? ""] as const)]);
-    };
-    const events = await hashes("entries", "sequence", eventHead(bound), all.map(({ events }) => events));
-    const outcomes = await hashes("outcomes", "number", "hash", all.map(({ outcomes }) => outcomes));
-    const journal = bound
-      ? await hashes("journal", "number", "link", all.map(({ journal }) => journal))
-      : new Map([[0, GENESIS]]);
-    const then = all.map((at) => ({
-      events: at.events,
-      head_hash: events.get(at.events) ?? "",
-      outcomes: at.outcomes,
-      outcome_hash: outcomes.get(at.outcomes) ?? "",
-      journal: at.journal,
-      journal_hash: journal.get(at.journal) ?? "",
-    }));
+    const [now, ...then] = await headsAtEach(client, [await lengthsOf(client), ...all]);
     return { now, then };
   });
 }
@@ -225,29 +201,33 @@ export async function lengthsOf(client: Client): Promise<ChainLengths> {
   };
 }
 
-async function headsAt(
-  client: Client,
-  { events, outcomes, journal }: ChainLengths,
-): Promise<ChainHeads> {
+async function headsAt(client: Client, lengths: ChainLengths): Promise<ChainHeads> {
+  return (await headsAtEach(client, [lengths]))[0];
+}
+
+async function headsAtEach(client: Client, all: readonly ChainLengths[]): Promise<ChainHeads[]> {
   const bound = await isBound(client);
-  const hashAt = async (table: string, key: string, column: string, at: number) => {
-    if (at === 0) return GENESIS;
-    const [row] = await selectText(
+  const hashes = async (table: string, key: string, column: string, at: number[]) => {
+    const rows = await selectText(
       client,
-      ["head"],
-      `FROM (SELECT ${column} AS head FROM ${table} WHERE ${key} = ?)`,
-      [at],
+      ["place", "head"],
+      `FROM (SELECT ${key} AS place, ${column} AS head FROM ${table}
+         WHERE ${key} IN (SELECT value FROM json_each(?)))`,
+      [JSON.stringify(at)],
     );
-    return row?.head ?? "";
+    return new Map([...rows.map(({ place, head }) => [Number(place), head ?? ""] as const), [0, GENESIS]]);
   };
-  return {
-    events,
-    head_hash: await hashAt("entries", "sequence", eventHead(bound), events),
-    outcomes,
-    outcome_hash: await hashAt("outcomes", "number", "hash", outcomes),
-    journal,
-    journal_hash: bound ? await hashAt("journal", "number", "link", journal) : GENESIS,
-  };
+  const events = await hashes("entries", "sequence", eventHead(bound), all.map(({ events }) => events));
+  const outcomes = await hashes("outcomes", "number", "hash", all.map(({ outcomes }) => outcomes));
+  const journal = bound && await hashes("journal", "number", "link", all.map(({ journal }) => journal));
+  return all.map((at) => ({
+    events: at.events,
+    head_hash: events.get(at.events) ?? "",
+    outcomes: at.outcomes,
+    outcome_hash: outcomes.get(at.outcomes) ?? "",
+    journal: at.journal,
+    journal_hash: journal ? journal.get(at.journal) ?? "" : GENESIS,
+  }));
 }
 
 /** True if decisions, findings and answers are in chains: not in ledgers of before. */

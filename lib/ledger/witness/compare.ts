@@ -54,7 +54,3 @@ export function findContradiction(before: Heads, next: Heads): Break | undefined
     };
   }
 }
-
-export function areSame(one: Heads, other: Heads): boolean {
-  return CHAINS.every(({ length, hash }) => one[length] === other[length] && one[hash] === other[hash]);
-}

@@ -4,7 +4,7 @@ import { z } from "zod";
 const hash = z.string().regex(/^[0-9a-f]{64}$/, "must be 64 hex characters");
 const length = z.int().min(0);
 
-/** Lengths of a ledger's three chains, and their final hashes. */
+/** Lengths of a ledger's three chains, and their final hashes: `ChainHeads`, in messages and files. */
 export const Heads = z.strictObject({
   events: length,
   head_hash: hash,
@@ -15,7 +15,7 @@ export const Heads = z.strictObject({
 });
 export type Heads = z.infer<typeof Heads>;
 
-/** How a record differs from the heads that the service has witnessed. */
+/** A difference between a record and the heads that the service has witnessed. */
 export const WitnessProblem = z.strictObject({
   code: z.enum(["witness.lost", "witness.rewritten", "witness.contradicted"]).describe(
     "lost: the record ends before; rewritten: a row has another hash; contradicted: its writer reported both",

@@ -6,9 +6,8 @@ import { asSbxError, ifFound } from "../../base/error/mod.ts";
 import { type Home, writeAtomic } from "../../base/home/mod.ts";
 import { log } from "../../base/log/mod.ts";
 import { backgroundTimeout } from "../../base/time/mod.ts";
-import { type ChainHeads, GENESIS } from "../../ledger/mod.ts";
+import { type ChainHeads, sameHeads, START_HEADS } from "../../ledger/mod.ts";
 import {
-  areSame,
   type Break,
   findBreak,
   findContradiction,
@@ -30,16 +29,6 @@ const WRITE_MS = 1000;
 const SINCE_MAX = 1000;
 /** Age up to which a problem is an issue, in `ms`: nothing mends it, but `sbx verify` goes on to name it. */
 const ISSUE_MS = 7 * 24 * 3600 * 1000;
-
-/** Heads of a record without rows. */
-const EMPTY: ChainHeads = {
-  events: 0,
-  head_hash: GENESIS,
-  outcomes: 0,
-  outcome_hash: GENESIS,
-  journal: 0,
-  journal_hash: GENESIS,
-};
 
 /** One session in memory. */
 interface Seen {
@@ -82,7 +71,7 @@ export class Witnesses {
     const before = seen.witness;
     const contradiction = before && findContradiction(before.heads, heads);
     if (contradiction) return this.#note(seen, contradiction);
-    if (before && areSame(before.heads, heads)) return;
+    if (before && sameHeads(before.heads, heads)) return;
     if (seen.since.length >= SINCE_MAX) seen.since = seen.since.filter((_, at) => at % 2 === 0);
     seen.since.push(heads);
     this.#change(seen, {
@@ -134,7 +123,7 @@ export class Witnesses {
       const { readHeadsAtEach } = await import("../../ledger/read/mod.ts");
       const { now, then } = isThere
         ? await readHeadsAtEach(ledger, all)
-        : { now: EMPTY, then: all.map(() => EMPTY) };
+        : { now: START_HEADS, then: all.map(() => START_HEADS) };
       for (const [at, heads] of all.entries()) {
         const found = findBreak(heads, then[at], now);
         if (found) this.note(id, found);

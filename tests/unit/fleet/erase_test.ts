@@ -12,7 +12,7 @@ import { makeReport } from "../../../lib/fleet/ship/report.ts";
 import { readHeads, readRowsAfter } from "../../../lib/ledger/read/mod.ts";
 import type { SigningKey } from "../../../lib/release/mod.ts";
 import { openSigned } from "../../../lib/release/signing/mod.ts";
-import { START } from "../../../lib/fleet/ship/mod.ts";
+import { START_HEADS } from "../../../lib/ledger/mod.ts";
 import { formatLine } from "../../../lib/fleet/segment/schema.ts";
 import { newKey, record, SESSION_A, SESSION_B, TestFleet, webEvent } from "../../helper/fleet.ts";
 
@@ -196,7 +196,7 @@ Deno.test("a machine cannot send erased rows, and a store's erasure cannot be fo
   );
 
   // A machine's own segment with an erased row.
-  const rows = await readRowsAfter(`${fleet.dir}/${SESSION_A}.db`, START);
+  const rows = await readRowsAfter(`${fleet.dir}/${SESSION_A}.db`, START_HEADS);
   const text = new TextDecoder().decode(rows.events).split("\n");
   const hash = text[0].slice(2, 66);
   const lacking = await makeSegment(
