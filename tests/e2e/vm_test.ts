@@ -298,6 +298,10 @@ Deno.test("a VM from create to delete", async (t) => {
     await t.step("its process is killed while it runs: Defunct, and its machine dies with it", async () => {
       await sbx.api("POST", "/vms/dev/start");
       assertEquals((await exec({ command: "true" })).exit_code, 0);
+      assertMatch(
+        await sbx.ok("verify", "dev"),
+        /The service has witnessed .*\nIt is NOT sealed, so only what the service has witnessed is proven/,
+      );
       Deno.kill((await sbx.api("GET", "/vms/dev/info")).body.pid, "SIGKILL");
       await eventually(
         "it is Defunct",

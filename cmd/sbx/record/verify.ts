@@ -62,7 +62,7 @@ export const command: Command = {
       if (head) await print(`It has the ${count(head.events, "event")} of ${headFile}, unchanged.`);
       if (witnessed) await print(describeWitnessed(witnessed));
       else if (session !== undefined) await print(NOT_WITNESSED);
-      if (!sealed) await print(NOT_SEALED);
+      if (!sealed) await print(describeUnsealed(witnessed));
       else if (!signed_by) await print(NOT_SIGNED);
       else {
         await print(
@@ -96,10 +96,14 @@ function describeWitnessed({ events, newer }: Witnessed): string {
   } newer than the end that the service saw.`;
 }
 
-/** Limits of a record without a seal. */
-const NOT_SEALED =
-  "It is NOT sealed, so its end is not proven: events, findings or answers could have been removed from it.\n" +
-  "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
+/** What a record without a seal does not prove. */
+function describeUnsealed(witnessed: Witnessed | undefined): string {
+  const unproven = witnessed
+    ? "only what the service has witnessed is proven: later events"
+    : "its end is not proven: events";
+  return `It is NOT sealed, so ${unproven}, findings or answers could have been removed from it.\n` +
+    "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
+}
 
 function describe(bad: Verification["first_bad"]): string {
   const place = bad?.event_id
