@@ -3,7 +3,10 @@
  * timeline, past sessions, outages.
  */
 import { assert, assertEquals } from "@std/assert";
+import { join } from "node:path";
 import type { Ledger, LedgerDecision } from "../../lib/ledger/mod.ts";
+import { readHeads } from "../../lib/ledger/read/mod.ts";
+import { type LedgerWitness, witnessFolder, witnessPath } from "../../lib/ledger/witness/mod.ts";
 import { verifyCertificate } from "../../lib/lab/certify/mod.ts";
 import { readMachineKey } from "../../lib/release/signing/mod.ts";
 import { shoot } from "../helper/browser.ts";
@@ -118,9 +121,25 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
   );
 
   await t.step("its record is verified, and saved event by event", async () => {
-    await page.getByRole("button", { name: "Verify" }).click();
+    const verify = page.getByRole("button", { name: "Verify" });
+    await verify.click();
     await page.getByText("Valid: 2,500 events as recorded.").waitFor();
     assertEquals(await desktop.violations(), []);
+    const ledger = join(home.home.dir, "ledgers", PAST, "session.db");
+    const witnessed: LedgerWitness = {
+      schema: "sbx.ledger-witness.v1",
+      session_id: PAST,
+      at: new Date().toISOString(),
+      heads: await readHeads(ledger),
+    };
+    await Deno.mkdir(witnessFolder(home.home), { recursive: true });
+    await Deno.writeTextFile(witnessPath(home.home, PAST), JSON.stringify(witnessed));
+    await verify.click();
+    await page.getByText("The service has witnessed it up to event 2,500.").waitFor();
+    await Deno.rename(`${ledger}.seal`, `${ledger}.seal.kept`);
+    await verify.click();
+    await page.getByText("only what the service has witnessed, up to event 2,500, is proven.").waitFor();
+    await Deno.rename(`${ledger}.seal.kept`, `${ledger}.seal`);
     const [file] = await Promise.all([
       page.waitForEvent("download"),
       page.getByRole("button", { name: "Export events" }).click(),

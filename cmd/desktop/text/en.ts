@@ -385,7 +385,13 @@ export const text = {
     valid: (events: number) => `Valid: ${events.toLocaleString("en")} events as recorded.`,
     invalid: (events: number, reason = "unknown reason") =>
       `Invalid after ${events.toLocaleString("en")} valid events: ${reason}`,
-    notSealed: "Not sealed: its end is not proven. A record is sealed when its VM stops.",
+    witnessed: (events: number) => `The service has witnessed it up to event ${events.toLocaleString("en")}.`,
+    notSealed: (witnessed?: number) =>
+      `Not sealed: ${
+        witnessed === undefined
+          ? "its end is not proven."
+          : `only what the service has witnessed, up to event ${witnessed.toLocaleString("en")}, is proven.`
+      } A record is sealed when its VM stops.`,
     notSigned: "The seal is not signed.",
     signed: ({ id, trusted }: { id: string; trusted: boolean }) =>
       trusted ? `The seal is signed by ${id}.` : `The seal is signed by ${id}, a key that is not known here.`,

@@ -57,13 +57,19 @@ export function Evidence({ id, name }: { id: string; name: string }) {
   );
 }
 
-function Result({ verified: { ok, events, sealed, signed_by, first_bad } }: { verified: Verified }) {
+function Result({ verified }: { verified: Verified }) {
+  const { ok, events, sealed, signed_by, witnessed, first_bad } = verified;
   const words = text.evidence;
-  const proof = !sealed ? words.notSealed : signed_by ? words.signed(signed_by) : words.notSigned;
+  const proof = !sealed
+    ? words.notSealed(witnessed?.events)
+    : signed_by
+    ? words.signed(signed_by)
+    : words.notSigned;
   return (
     <div class={ok ? "summary good" : "summary bad"} role="status">
       <Icon name={ok ? "verified" : "alert"} />
       <span>{ok ? words.valid(events) : words.invalid(events, first_bad?.reason)}</span>
+      {ok && sealed && witnessed && <p class="hint">{words.witnessed(witnessed.events)}</p>}
       {ok && <p class="hint">{proof}</p>}
     </div>
   );
