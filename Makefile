@@ -41,7 +41,8 @@ test-hosts: setup deps image ## VMs on each Debian suite; COUNT=20 SUITES="bookw
 	@scripts/contained.sh $(DENO) run -A --quiet tests/hosts/main.ts $(or $(COUNT),20) $(or $(SUITES),bookworm trixie sid)
 
 # VMs under KVM, also on a machine without: QEMU emulates a processor with virtualization, and a Debian trixie on it, made once, runs
-# the scenarios of tests/kvm within 40 minutes. Logs of a failure stay in .cache/kvm-logs.
+# the scenarios of tests/kvm within an hour. FILTER runs the ones that are too long for the list, too. Logs of a failure stay in
+# .cache/kvm-logs.
 test-kvm: setup deps image ## VMs under KVM in an emulated machine, as root; FILTER=name
 	@scripts/contained.sh $(DENO) run -A --quiet --cached-only --no-check tests/kvm/main.ts "$(FILTER)"
 

@@ -42,16 +42,19 @@ interface Shared {
 const LEFT_OUT = String
   .raw`^(\.git|\.cache/(desktop|image|image\.key|image-.*|kvm.*|roots|templates|tests\..*)|dist|docs)$`;
 
+/** A machine has ended by itself: now and then the emulator ends one without a word. */
+export class MachineEnded extends Error {}
+
 export class KvmMachine implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
-  #hasEnded = false;
+  #ended: Deno.CommandStatus | undefined;
 
   /**
    * @param folder shared with the machine; `out` has the output of its programs, and `console` its console
    */
   private constructor(child: Deno.ChildProcess, readonly folder: string) {
     this.#child = child;
-    child.status.then(() => this.#hasEnded = true);
+    child.status.then((status) => this.#ended = status);
   }
 
   /** Starts a machine, whose disk is gone with it. @param folder empty; its logs */
@@ -104,7 +107,7 @@ export class KvmMachine implements AsyncDisposable {
 
   /** Ends it: in the ordinary way, or by a signal. */
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#hasEnded) return;
+    if (this.#ended) return;
     await Deno.writeTextFile(join(this.folder, "in/poweroff"), "");
     const timer = setTimeout(() => this.#child.kill("SIGKILL"), END_MS);
     await this.#child.status;
@@ -112,12 +115,16 @@ export class KvmMachine implements AsyncDisposable {
   }
 
   async #until(what: string, path: string, seconds: number): Promise<void> {
+    let ended: Deno.CommandStatus | undefined;
     await eventually(what, async () => {
-      if (this.#hasEnded) throw new Error(`the machine has ended before ${what}`);
-      return await Deno.stat(path).then(() => true, () => false);
+      ended = this.#ended;
+      return ended !== undefined || await Deno.stat(path).then(() => true, () => false);
     }, seconds).catch(async (error) => {
       throw new Error(`${error.message}\n${await this.#lastWords()}`);
     });
+    if (!ended) return;
+    const how = ended.signal ? `signal ${ended.signal}` : `exit code ${ended.code}`;
+    throw new MachineEnded(`the machine has ended (${how}) before ${what}\n${await this.#lastWords()}`);
   }
 
   /** End of its console and of QEMU's own messages. */

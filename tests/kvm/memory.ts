@@ -5,7 +5,7 @@ import { eventually } from "../helper/sbx.ts";
 import { DEV, type Info, type Scenario, type World } from "./world.ts";
 
 /** Clones of one moment. */
-const CLONES = 10;
+const CLONES = 3, MANY_CLONES = 10;
 /** Memory of a VM that is cloned, in `MiB`: all clones run at once. */
 const CLONE_MB = 384;
 /** Time for which a VM is suspended or paused, in `s`. */
@@ -68,16 +68,23 @@ export const MEMORY: Scenario[] = [
       }
     },
   },
-  {
-    name: `${CLONES} clones of one moment are machines of their own`,
+  clonesOf(CLONES),
+  // Each has a process of its own, whose start alone takes a minute in such a machine.
+  { ...clonesOf(MANY_CLONES), seconds: 1800, onRequest: true },
+];
+
+/** @param count of clones */
+function clonesOf(count: number): Scenario {
+  return {
+    name: `${count} clones of one moment are machines of their own`,
     seconds: 600,
     run: async (world) => {
-      const names = Array.from({ length: CLONES }, (_, at) => `clone-${at + 1}`);
-      await world.set({ "vm.resources.max_concurrent_vms": CLONES + 2 });
+      const names = Array.from({ length: count }, (_, at) => `clone-${at + 1}`);
+      await world.set({ "vm.resources.max_concurrent_vms": count + 2 });
       try {
         await world.create("origin", { cpus: 1, ram_mb: CLONE_MB });
         const begun = performance.now();
-        await world.api("POST", "/vms/origin/fork", { name: "clone", count: CLONES });
+        await world.api("POST", "/vms/origin/fork", { name: "clone", count });
         for (const name of names) await world.running(name, () => Promise.resolve());
         const took = performance.now() - begun;
         const lines: string[] = [];
@@ -88,8 +95,8 @@ export const MEMORY: Scenario[] = [
         await world.clear("origin", ...names);
       }
     },
-  },
-];
+  };
+}
 
 /** Starts a program in a VM that counts, unless it counts already. */
 export async function startCounting(world: World, name: string): Promise<void> {

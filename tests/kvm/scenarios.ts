@@ -1,9 +1,10 @@
 /**
- * Runs the scenarios inside the machine with KVM, one after another: `scenarios.ts RESULTS [PATTERN]`
- * appends one JSON object for each to the file RESULTS. A failed one is run once more, and does not
- * keep the next ones from running.
+ * Runs the scenarios inside the machine with KVM, one after another: `scenarios.ts RESULTS PATTERN`
+ * appends one JSON object for each to the file RESULTS, and leaves out the ones that an earlier machine has
+ * run. A failed one is run once more, and does not keep the next ones from running.
  */
-import { appendLine } from "./results.ts";
+import { appendLine, leftOf, readLines } from "./results.ts";
+import { BARE } from "./bare.ts";
 import { FAULTS } from "./faults.ts";
 import { LIFE } from "./life.ts";
 import { MEMORY } from "./memory.ts";
@@ -14,14 +15,22 @@ import { type Outcome, type Scenario, World } from "./world.ts";
 /** Longest time of a scenario that names none, in `s`. */
 const SECONDS = 300;
 
-const [results, filter = ""] = Deno.args;
+const [results, filter] = Deno.args;
+const all = [...PROBE, ...LIFE, ...MEMORY, ...FAULTS, ...USERS, ...BARE];
 const world = await World.make();
 try {
-  const chosen = [...PROBE, ...LIFE, ...MEMORY, ...FAULTS, ...USERS]
-    .filter(({ name }) => new RegExp(filter).test(name));
+  const chosen = all.filter(({ name, onRequest }) =>
+    filter === "" ? !onRequest : new RegExp(filter).test(name)
+  );
+  const names = chosen.map(({ name }) => name);
   await world.sbx.ok("start");
-  await appendLine(results, { names: chosen.map(({ name }) => name) });
-  for (const scenario of chosen) await appendLine(results, await outcomeOf(scenario));
+  const [named, ...earlier] = await readLines(results);
+  if (!named) await appendLine(results, { names });
+  const left = leftOf(names, earlier as Outcome[]);
+  for (const scenario of chosen.filter(({ name }) => left.includes(name))) {
+    const lost = (earlier as Outcome[]).find(({ name }) => name === scenario.name);
+    await appendLine(results, await outcomeOf(scenario, lost));
+  }
 } finally {
   await world.sbx.dispose();
 }
@@ -31,9 +40,11 @@ Deno.exit(0);
 /**
  * Runs a scenario, and once more where it fails: guests die now and then in an emulated
  * processor, also of a bare QEMU.
+ *
+ * @param lost the first time, in a machine that ended
  */
-async function outcomeOf(scenario: Scenario): Promise<Outcome> {
-  const first = await tryOnce(scenario);
+async function outcomeOf(scenario: Scenario, lost: Outcome | undefined): Promise<Outcome> {
+  const first = lost ?? await tryOnce(scenario);
   if (first.ok) return first;
   const again = await tryOnce(scenario);
   const text = `${again.text}\n  the first time: ${first.text}`;

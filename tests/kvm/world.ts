@@ -9,6 +9,8 @@ export interface Scenario {
   name: string;
   /** longest time in `s`; five minutes where it is absent */
   seconds?: number;
+  /** it runs where a pattern names it, and not with the whole list */
+  onRequest?: true;
   /** @returns a remark, with times and counts that were seen */
   run(world: World): Promise<string | void>;
 }
@@ -22,6 +24,8 @@ export interface Outcome {
   text: string;
   /** it failed the first time */
   isSecond?: true;
+  /** its machine ended meanwhile */
+  isLost?: true;
 }
 
 /** A VM of `sbx info --json`. */
