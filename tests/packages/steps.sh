@@ -37,8 +37,9 @@ Suites: stable
 Components: main
 Signed-By: /mnt/apt/sbx-archive-keyring.pgp
 EOF
-useradd --create-home person
-useradd --create-home other
+# Homes that others may enter, as bookworm makes them: what is private in one is so by itself.
+useradd -K HOME_MODE=0755 --create-home person
+useradd -K HOME_MODE=0755 --create-home other
 apt update
 # What sbx depends on stays when it goes, as it was there before: apt-get autoremove is another step.
 apt install --no-install-recommends $(apt-cache depends --no-recommends --no-suggests sbx |
