@@ -6,7 +6,6 @@ import { assertEquals, assertRejects, assertStringIncludes } from "@std/assert";
 import { join } from "node:path";
 import { deviceName } from "../../lib/base/user/mod.ts";
 import { SbxError } from "../../lib/base/error/mod.ts";
-import type { CorpStore } from "../../lib/config/corp/mod.ts";
 import { FleetMachine, openTarget } from "../../lib/fleet/machine/mod.ts";
 import { ensureHomeProof, homeProofPath, makeHomeCertificate } from "../../lib/fleet/enrolment/mod.ts";
 import {
@@ -18,87 +17,13 @@ import {
   findMachine,
   listMachines,
   makeToken,
-  serveFleet,
 } from "../../lib/fleet/receive/mod.ts";
-import { openCorp } from "../../lib/home/mod.ts";
-import { openCa } from "../../lib/network/ca/mod.ts";
 import { ensureSigningKey, formatPublicKey, keyPaths } from "../../lib/release/signing/mod.ts";
 import { requireEnrolment } from "../../lib/service/contract/enrolment.ts";
-import { runChild } from "../helper/child.ts";
+import { World } from "../helper/enrolment.ts";
 import { newKey, record, SESSION_A, SESSION_B, webEvent } from "../helper/fleet.ts";
-import { fromRoot } from "../helper/repo.ts";
 
 const HOUR_MS = 3_600_000;
-
-class World implements AsyncDisposable {
-  private constructor(
-    readonly dir: string,
-    readonly store: string,
-    readonly server: Awaited<ReturnType<typeof serveFleet>>,
-  ) {}
-
-  static async start(): Promise<World> {
-    const dir = await Deno.makeTempDir();
-    const ca = await openCa({ dir });
-    const store = join(dir, "store");
-    const tls = await ca.leaf("localhost");
-    const server = await serveFleet({ dir: store, hostname: "127.0.0.1", port: 0, tls });
-    const world = new World(dir, store, server);
-    await Deno.mkdir(join(dir, "etc"));
-    await Deno.writeTextFile(
-      world.corpPath,
-      `[fleet]\nurl = "https://localhost:${server.addr.port}"\nrequired = true\nmax_lag_hours = 24\n` +
-        `[settings."network.extra_ca_file"]\nvalue = "${join(dir, "ca/ca.crt")}"\n`,
-    );
-    return world;
-  }
-
-  get corpPath(): string {
-    return join(this.dir, "etc/corp.toml");
-  }
-
-  async home(name: string) {
-    const home = { dir: join(this.dir, name) };
-    const key = await ensureSigningKey(home);
-    // As its service does.
-    await ensureHomeProof(home, key);
-    return { home, key };
-  }
-
-  async admin(args: string[], stdin = "", home = "root") {
-    const input = join(this.dir, "input.txt");
-    await Deno.writeTextFile(input, stdin);
-    const { code, stdout, stderr } = await runChild("sh", {
-      args: [
-        "-c",
-        'p=$0; i=$1; shift; exec "$p" fleet "$@" < "$i"',
-        fromRoot("bin/sbx-admin"),
-        input,
-        ...args,
-      ],
-      env: { SBX_HOME: join(this.dir, home), SBX_CORP_CONFIG: this.corpPath, NO_COLOR: "1" },
-    });
-    return { code, text: new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr) };
-  }
-
-  async corp(home: { dir: string }): Promise<CorpStore> {
-    const before = Deno.env.get("SBX_CORP_CONFIG");
-    Deno.env.set("SBX_CORP_CONFIG", this.corpPath);
-    try {
-      const corp = openCorp(home as Parameters<typeof openCorp>[0]);
-      await corp.load();
-      return corp;
-    } finally {
-      if (before === undefined) Deno.env.delete("SBX_CORP_CONFIG");
-      else Deno.env.set("SBX_CORP_CONFIG", before);
-    }
-  }
-
-  async [Symbol.asyncDispose]() {
-    await this.server.shutdown();
-    await Deno.remove(this.dir, { recursive: true });
-  }
-}
 
 Deno.test("fleet required: no VM before root enrols the machine, in no other home, and not while records stay here", async () => {
   await using world = await World.start();
@@ -255,7 +180,7 @@ Deno.test("import: a machine of this host's name, and a second home, keep no rec
   for (const [at, session] of [SESSION_A, SESSION_B].entries()) {
     const path = join(world.dir, `${at}.db`);
     await record(path, session, [{ event: webEvent(session) }]);
-    const { code, text } = await world.admin(["import", world.store, path], "", `importer-${at}`);
+    const { code, text } = await world.admin(["import", world.store, path], "", { home: `importer-${at}` });
     assertEquals(code, 0, text);
   }
   const names = (await listMachines(world.store)).map(({ name }) => name);

@@ -1,4 +1,4 @@
-/** `sbx-admin fleet enrol` and `homes`: certifies a machine at a receiver, and the homes on it. */
+/** `sbx-admin fleet enrol`, `homes` and `bind`: certifies a machine at a receiver, and the homes on it. */
 import { join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { type Arguments, type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
@@ -10,13 +10,16 @@ import { shownAddress } from "../../../lib/base/url/mod.ts";
 import { deviceName, type LocalUser, localUsers, readAsUser } from "../../../lib/base/user/mod.ts";
 import { sinkAuthorization } from "../../../lib/credential/mod.ts";
 import {
-  enrolmentPaths,
   ensureMachineKey,
   homeProofPath,
   isHomeProof,
+  type KeyPlace,
+  type MachineKey,
   makeHomeCertificate,
+  openMachineKey,
   readEnrolment,
   readHome,
+  type TpmUse,
   writeEnrolment,
   writeHome,
 } from "../../../lib/fleet/enrolment/mod.ts";
@@ -43,24 +46,34 @@ const AT = { name: "at", value: "URL", about: "the receiver; default the collect
 /** `sbx-admin fleet enrol`: this machine, by root's key. */
 export const fleetEnrol: Command = {
   name: "fleet enrol",
-  usage: "[--name NAME] [--at URL] [--json]",
+  usage: "[--name NAME] [--at URL] [--tpm required|off] [--json]",
   summary: "enrol this machine with a token from standard input, and certify its users' homes",
   notes: [
-    "Run it as root. The key of the machine is a file beside corp.toml that only root reads; it is not bound to a TPM.",
+    "Run it as root. The key of the machine is a file beside corp.toml that only root reads. Where there is a TPM 2.0 and the package tpm2-tools, the TPM seals it, so that a copy of the disk does not open it elsewhere; a key that is a file already is sealed too.",
     "Homes of users that come later are certified by sbx-admin fleet homes, from a timer.",
   ],
   options: [
     { name: "name", value: "NAME", about: "name of this machine; default its host name" },
     AT,
+    {
+      name: "tpm",
+      value: "USE",
+      choices: ["required", "off"],
+      about:
+        "required: fail where the TPM cannot seal the key; off: do not use it; default [fleet] tpm of corp.toml",
+    },
     JSON_OPTION,
   ],
   words: { min: 0, max: 0 },
-  examples: ["sbx-admin fleet enrol < token.txt"],
+  examples: ["sbx-admin fleet enrol < token.txt", "sbx-admin fleet enrol --tpm required < token.txt"],
   async run(args) {
     const receiver = await openReceiver(args);
+    const use = tpmUse(args, receiver.tpm);
     const token = await readToken();
     const name = args.text("name") ?? deviceName();
-    const { publicKey } = await ensureMachineKey(receiver.corpPath);
+    const machine = await ensureMachineKey(receiver.corpPath, use);
+    if (machine.warning !== undefined) note(machine.warning);
+    const { publicKey } = machine.key;
     const public_key = formatPublicKey(publicKey);
     await receiver.enrol({ token, public_key, name });
     await writeEnrolment(receiver.corpPath, {
@@ -71,21 +84,62 @@ export const fleetEnrol: Command = {
       collector: receiver.name,
       enrolled_at: new Date().toISOString(),
     });
-    const { homes } = await certify(receiver, await homesOf(args));
+    const { homes } = await certify(receiver, machine, await homesOf(args));
     if (args.has("json")) {
-      await printJson({ machine_id: publicKey.id, name, collector: receiver.name, homes });
+      await printJson({
+        machine_id: publicKey.id,
+        name,
+        collector: receiver.name,
+        key: machine.place,
+        homes,
+      });
     } else {
       await print(
         `enrolled ${name} (${publicKey.id.slice(0, 16)}) at ${receiver.name}, with ${
           count(homes.length, "home")
         }`,
       );
-      note(
-        `its key is in ${
-          keyPaths({ dir: enrolmentPaths(receiver.corpPath).folder }).secret
-        }, not bound to a TPM`,
-      );
+      note(describePlace(machine.place));
     }
+    return 0;
+  },
+};
+
+/** @param corp value of corp.toml, which wins over `--tpm off` */
+function tpmUse(args: Arguments, corp: TpmUse): TpmUse {
+  const asked = args.text("tpm");
+  if (asked === "off" && corp === "required") {
+    throw new SbxError("fleet.tpm.required", "corp requires the TPM for the key of this machine", {
+      hint: "leave --tpm out",
+    });
+  }
+  return asked === "off" || asked === "required" ? asked : corp;
+}
+
+function describePlace({ in: place, path }: KeyPlace): string {
+  return `its key is in ${path}, ${
+    place === "tpm" ? "which this machine's TPM sealed" : "not bound to a TPM"
+  }`;
+}
+
+/** `sbx-admin fleet bind`: has the TPM seal the key of an enrolled machine. */
+export const fleetBind: Command = {
+  name: "fleet bind",
+  usage: "[--json]",
+  summary: "bind the key of this machine to its TPM",
+  notes: [
+    "Run it as root, with the package tpm2-tools. The machine and its homes stay enrolled: the key is the same. Copies of the disk from before have the key in a file.",
+  ],
+  options: [JSON_OPTION],
+  words: { min: 0, max: 0 },
+  examples: ["sbx-admin fleet bind"],
+  async run(args) {
+    const { path: corpPath } = await useNetworkOf(home());
+    // With a key, and enrolled.
+    await openMachineKey(corpPath, "auto");
+    const { key, place } = await ensureMachineKey(corpPath, "required");
+    if (args.has("json")) await printJson({ machine_id: key.publicKey.id, key: place });
+    else await print(`${key.publicKey.id.slice(0, 16)}: ${describePlace(place)}`);
     return 0;
   },
 };
@@ -105,18 +159,15 @@ export const fleetHomes: Command = {
   examples: ["sbx-admin fleet homes", "sbx-admin fleet homes --home /srv/ci/sbx"],
   async run(args) {
     const receiver = await openReceiver(args);
-    if (!await readEnrolment(receiver.corpPath)) {
-      throw new SbxError("fleet.enrolment.missing", "this machine is not enrolled", {
-        hint: "sbx-admin fleet enrol < token.txt",
-      });
-    }
-    const { homes, refused } = await certify(receiver, await homesOf(args));
-    if (args.has("json")) await printJson({ homes });
+    const machine = await openMachineKey(receiver.corpPath, receiver.tpm);
+    const { homes, refused } = await certify(receiver, machine, await homesOf(args));
+    if (args.has("json")) await printJson({ key: machine.place, homes });
     else if (homes.length === 0 && refused === 0) {
       await print("no home has a key: a home has one once its service has started");
     } else {for (const { dir, user, home_id } of homes) {
         await print(`${home_id.slice(0, 16)}  ${user}  ${dir}`);
       }}
+    if (!args.has("json")) note(describePlace(machine.place));
     return refused > 0 ? 1 : 0;
   },
 };
@@ -144,8 +195,7 @@ async function homesOf(args: Arguments): Promise<HomeOfUser[]> {
  * Certifies each home that has a key, at the receiver first. One that is
  * refused keeps none of the others out.
  */
-async function certify(receiver: OpenReceiver, homes: readonly HomeOfUser[]) {
-  const key = await ensureMachineKey(receiver.corpPath);
+async function certify(receiver: OpenReceiver, { key }: MachineKey, homes: readonly HomeOfUser[]) {
   const enrolment = await readEnrolment(receiver.corpPath);
   let refused = 0;
   const certified: { dir: string; user: string; home_id: string }[] = [];
@@ -193,6 +243,8 @@ interface OpenReceiver {
   /** its address, without credentials */
   name: string;
   corpPath: string;
+  /** use of the TPM that corp.toml asks for */
+  tpm: TpmUse;
   enrol(request: unknown): Promise<unknown>;
   enrolHome(request: unknown): Promise<unknown>;
 }
@@ -204,6 +256,12 @@ interface OpenReceiver {
 async function openReceiver(args: Arguments): Promise<OpenReceiver> {
   const { state, path: corpPath } = await useNetworkOf(home());
   const { url: configured, credential_ref, user } = "config" in state ? state.config.file.fleet : {};
+  // A broken corp.toml without a good version before it locks what it could lock.
+  const tpm = "config" in state
+    ? state.config.file.fleet.tpm
+    : state.status === "closed"
+    ? "required"
+    : "auto";
   const url = args.text("at") ?? configured;
   if (url === undefined) {
     throw new SbxError("fleet.url.missing", "corp.toml names no collector", {
@@ -216,6 +274,7 @@ async function openReceiver(args: Arguments): Promise<OpenReceiver> {
     return {
       name: dir,
       corpPath,
+      tpm,
       enrol: (request) => enrol(dir, request),
       enrolHome: (request) => enrolHome(dir, request),
     };
@@ -232,6 +291,7 @@ async function openReceiver(args: Arguments): Promise<OpenReceiver> {
   return {
     name: target.name,
     corpPath,
+    tpm,
     enrol: (request) => target.enrol(request),
     enrolHome: (request) => target.enrolHome(request),
   };

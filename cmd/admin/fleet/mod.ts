@@ -1,7 +1,7 @@
 /** `sbx-admin fleet`: records of many machines in one place (docs/guides/fleet.md). */
 import type { CommandGroup } from "../../../lib/base/args/mod.ts";
 import { fleetErase, fleetExport, fleetRetain } from "./life.ts";
-import { fleetEnrol, fleetHomes } from "./enrol.ts";
+import { fleetBind, fleetEnrol, fleetHomes } from "./enrol.ts";
 import { fleetEngines } from "./engines.ts";
 import { fleetHunt } from "./hunt.ts";
 import { fleetImport } from "./import.ts";
@@ -18,6 +18,7 @@ export const group: CommandGroup = {
     fleetToken,
     fleetEnrol,
     fleetHomes,
+    fleetBind,
     fleetMachines,
     fleetRetire,
     fleetRevoke,

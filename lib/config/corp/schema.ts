@@ -230,6 +230,8 @@ export const CorpFile = z.strictObject({
     required: z.boolean().default(false),
     /** no VM starts when no record was delivered for so long, in `h` */
     max_lag_hours: z.int().min(1).max(8760).optional(),
+    /** auto: the machine's key is bound to the TPM where there is one; required: there is no other key */
+    tpm: z.enum(["auto", "required"]).default("auto"),
     /** bodies that leave the machine; without an entry none do */
     bodies: z.array(z.strictObject({
       family: z.enum(["http", "model", "mcp"]),

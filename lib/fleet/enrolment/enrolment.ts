@@ -8,7 +8,15 @@ import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { writeAtomic } from "../../base/home/mod.ts";
 import type { Keyring } from "../../credential/mod.ts";
 import type { PublicKey, SigningKey } from "../../release/mod.ts";
-import { ensureSigningKey, parsePublicKeys } from "../../release/signing/mod.ts";
+import {
+  bindSigningKey,
+  ensureSigningKey,
+  findSigningKey,
+  hasTpm,
+  keyPaths,
+  parsePublicKeys,
+  placeOfKey,
+} from "../../release/signing/mod.ts";
 import { HEX64 } from "../segment/mod.ts";
 import { type HomeCertificate, openHomeCertificate } from "./certificate.ts";
 
@@ -37,10 +45,30 @@ const NO_KEYRING: Keyring = {
 };
 
 /**
- * Reads or makes the machine's key, in a file that only root can read.
- * @throws {SbxError} `fleet.enrolment.unwritable`
+ * Use of the TPM for the machine's key: `auto` where there is one, `required` or not at all, `off` for no key
+ * that is in a file now.
  */
-export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
+export type TpmUse = "auto" | "required" | "off";
+
+/** The machine's key, with its place. */
+export interface MachineKey {
+  key: SigningKey;
+  place: KeyPlace;
+  /** why a key that should be bound to the TPM is not */
+  warning?: string;
+}
+
+export interface KeyPlace {
+  in: "file" | "tpm";
+  path: string;
+}
+
+/**
+ * Reads or makes the machine's key, which only root can read, and has the TPM seal it (`use`).
+ *
+ * @throws {SbxError} `fleet.enrolment.unwritable`; `attest.key.…`, `attest.tpm.…`
+ */
+export async function ensureMachineKey(corpPath: string, use: TpmUse): Promise<MachineKey> {
   const { folder, homes } = enrolmentPaths(corpPath);
   return await withRootHint(folder, async () => {
     for (const dir of [folder, homes]) {
@@ -48,8 +76,55 @@ export async function ensureMachineKey(corpPath: string): Promise<SigningKey> {
       // Also where root's umask is stricter: every user's service reads certificates.
       await Deno.chmod(dir, 0o755);
     }
-    return await ensureSigningKey({ dir: folder }, NO_KEYRING);
+    let warning: string | undefined;
+    if (use === "required" || use === "auto" && await hasTpm()) {
+      try {
+        const key = await bindSigningKey({ dir: folder }, NO_KEYRING);
+        return { key, place: await placeOf(folder) };
+      } catch (error) {
+        if (use === "required" || !(error instanceof SbxError)) throw error;
+        const { code, message, cause, hint } = error;
+        if (code === "attest.tpm.failed" && await placeOfKey({ dir: folder }) !== "tpm") {
+          throw new SbxError(code, message, { cause, hint: `${hint}; or enrol with --tpm off` });
+        }
+        if (code !== "attest.tpm.tools_missing") throw error;
+        warning = `${message}; ${hint}, and then sbx-admin fleet bind`;
+      }
+    }
+    const key = await ensureSigningKey({ dir: folder }, NO_KEYRING);
+    return { key, place: await placeOf(folder), ...(warning && { warning }) };
   });
+}
+
+/**
+ * Opens the key of an enrolled machine.
+ *
+ * @throws {SbxError} `fleet.enrolment.missing`; `fleet.tpm.required`: the key is a file, and corp requires
+ * the TPM; `attest.key.…`, `attest.tpm.…`
+ */
+export async function openMachineKey(corpPath: string, use: TpmUse): Promise<MachineKey> {
+  const { folder } = enrolmentPaths(corpPath);
+  await withRootHint(folder, () => ifFound(Deno.stat(keyPaths({ dir: folder }).record)));
+  const key = await readEnrolment(corpPath) && await findSigningKey({ dir: folder }, NO_KEYRING);
+  if (!key) {
+    throw new SbxError("fleet.enrolment.missing", "this machine is not enrolled", {
+      hint: "sbx-admin fleet enrol < token.txt",
+    });
+  }
+  const place = await placeOf(folder);
+  if (use === "required" && place.in !== "tpm") {
+    throw new SbxError("fleet.tpm.required", `corp requires the TPM, and ${place.path} is not bound to it`, {
+      hint: "sbx-admin fleet bind",
+    });
+  }
+  return { key, place };
+}
+
+async function placeOf(folder: string): Promise<KeyPlace> {
+  const { secret, sealed } = keyPaths({ dir: folder });
+  return await placeOfKey({ dir: folder }) === "tpm"
+    ? { in: "tpm", path: sealed }
+    : { in: "file", path: secret };
 }
 
 /** Records the enrolment. @throws {SbxError} `fleet.enrolment.unwritable` */

@@ -5,8 +5,12 @@ export {
   Enrolment,
   enrolmentPaths,
   ensureMachineKey,
+  type KeyPlace,
+  type MachineKey,
+  openMachineKey,
   readEnrolment,
   readHome,
+  type TpmUse,
   writeEnrolment,
   writeHome,
 } from "./enrolment.ts";

@@ -1,11 +1,12 @@
 /**
  * The key of this machine: Ed25519, with which it signs seals, heads and certificates
- * (docs/guides/certify.md). Its private part is in the OS keyring, or without one in a file of mode 0600; its
- * public part is beside it and may be handed out.
+ * (docs/guides/certify.md). Its private part is in the OS keyring, or without one in a file of mode 0600;
+ * for a machine of a fleet the TPM seals it, where there is one. Its public part is beside it and may be
+ * handed out.
  */
 import { join } from "node:path";
 import { z } from "zod";
-import { SbxError } from "../../base/error/mod.ts";
+import { ifFound, SbxError } from "../../base/error/mod.ts";
 import { blake3 } from "../../base/hash/mod.ts";
 import { type Home, lockWithin, writeAtomic } from "../../base/home/mod.ts";
 import { findKeyring, type Keyring } from "../../credential/mod.ts";
@@ -17,6 +18,7 @@ import {
   readKeyFile,
   type SigningKey,
 } from "../mod.ts";
+import { sealSecret, unsealSecret } from "./tpm.ts";
 
 /** Longest wait in `ms` for another process that makes the key. */
 const LOCK_MS = 10_000;
@@ -24,7 +26,7 @@ const LOCK_MS = 10_000;
 /** Public part, and where the private one is. */
 const KeyRecord = z.strictObject({
   schema: z.literal("sbx.machine-key.v1"),
-  in: z.enum(["keyring", "file"]),
+  in: z.enum(["keyring", "file", "tpm"]),
   id: z.string(),
   public_key: z.base64(),
 });
@@ -37,6 +39,7 @@ export function keyPaths({ dir }: Pick<Home, "dir">) {
     folder,
     record: join(folder, "machine-key.json"),
     secret: join(folder, "machine-key.pem"),
+    sealed: join(folder, "machine-key.tpm.json"),
     lock: join(folder, "lock"),
   };
 }
@@ -62,18 +65,48 @@ export async function findSigningKey(
 ): Promise<SigningKey | undefined> {
   const record = await readRecord(home);
   if (!record) return undefined;
-  const { secret } = keyPaths(home);
-  const pem = record.in === "file"
-    ? await readKeyFile(secret, "sign").catch((error) => {
+  return await parseKept(home, record, await pemOf(home, record, keyring));
+}
+
+/** Place of the private key; `undefined` if there is none yet. @throws {SbxError} `attest.key.invalid` */
+export async function placeOfKey(home: Pick<Home, "dir">): Promise<KeyRecord["in"] | undefined> {
+  return (await readRecord(home))?.in;
+}
+
+async function pemOf(
+  home: Pick<Home, "dir">,
+  record: KeyRecord,
+  keyring: Keyring | undefined,
+): Promise<string> {
+  const { folder, secret, sealed } = keyPaths(home);
+  const readFile = (path: string) =>
+    readKeyFile(path, "sign").catch((error) => {
       if ((error as SbxError).code === "release.keys.not_found") return undefined;
       throw error;
-    })
-    : toPem(await keyring?.get(accountOf(home)));
-  const where = record.in === "file" ? secret : "the OS keyring";
-  if (pem === undefined) throw missing(where, "is missing", home);
+    });
+  const read = {
+    file: () => readFile(secret),
+    keyring: async () => toPem(await keyring?.get(accountOf(home))),
+    tpm: async () => {
+      const text = await readFile(sealed);
+      return text === undefined ? undefined : toPem(await unsealSecret(text, sealed, folder));
+    },
+  };
+  const pem = await read[record.in]();
+  if (pem === undefined) throw missing(whereOf(home, record), "is missing", home);
+  return pem;
+}
+
+async function parseKept(home: Pick<Home, "dir">, record: KeyRecord, pem: string): Promise<SigningKey> {
+  const where = whereOf(home, record);
   const key = await parseSigningKey(pem, where);
   if (key.publicKey.id !== record.id) throw missing(where, "is another one", home);
   return key;
+}
+
+function whereOf(home: Pick<Home, "dir">, record: KeyRecord): string {
+  const { secret, sealed } = keyPaths(home);
+  return { file: secret, tpm: sealed, keyring: "the OS keyring" }[record.in];
 }
 
 /** As {@linkcode findSigningKey}; makes a key if none exists. A lost one is never replaced silently. */
@@ -83,6 +116,47 @@ export async function ensureSigningKey(
 ): Promise<SigningKey> {
   const existing = await findSigningKey(home, keyring);
   if (existing) return existing;
+  return await withKeyLock(
+    home,
+    async () => await findSigningKey(home, keyring) ?? await make(home, keyring),
+  );
+}
+
+/**
+ * Has the TPM seal the key of a machine, and makes one if none exists. An existing key stays the same; its
+ * file is removed once the TPM has opened the sealed key.
+ *
+ * @throws {SbxError} as {@linkcode findSigningKey}; `attest.tpm.…`
+ */
+export async function bindSigningKey(home: Pick<Home, "dir">, keyring: Keyring): Promise<SigningKey> {
+  return await withKeyLock(home, async () => {
+    const { folder, secret, sealed } = keyPaths(home);
+    const record = await readRecord(home);
+    const pem = record ? await pemOf(home, record, keyring) : await generateSigningKey();
+    const key = record ? await parseKept(home, record, pem) : await parseSigningKey(pem, sealed);
+    if (record?.in !== "tpm") {
+      const line = toLine(pem);
+      const text = await sealSecret(line, folder);
+      if (await unsealSecret(text, sealed, folder) !== line) {
+        throw new SbxError(
+          "attest.tpm.failed",
+          "the TPM of this machine does not return the key that it sealed",
+          {
+            hint: "restart the machine",
+          },
+        );
+      }
+      await writeAtomic(sealed, text);
+      await writeRecord(home, "tpm", key.publicKey);
+    }
+    // Also one that a call left which ended between these two writes.
+    await ifFound(Deno.remove(secret));
+    return key;
+  });
+}
+
+/** Runs `work` while no other process makes or moves the key. @throws {SbxError} `attest.key.busy` */
+async function withKeyLock<T>(home: Pick<Home, "dir">, work: () => Promise<T>): Promise<T> {
   const { folder, lock } = keyPaths(home);
   await Deno.mkdir(folder, { recursive: true, mode: 0o700 });
   using file = await Deno.open(lock, { create: true, write: true, mode: 0o600 });
@@ -91,11 +165,11 @@ export async function ensureSigningKey(
       hint: "try again in a moment",
     });
   }
-  return await findSigningKey(home, keyring) ?? await make(home, keyring);
+  return await work();
 }
 
 async function make(home: Pick<Home, "dir">, keyring: Keyring | undefined): Promise<SigningKey> {
-  const { record, secret } = keyPaths(home);
+  const { secret } = keyPaths(home);
   const pem = await generateSigningKey();
   const key = await parseSigningKey(pem, secret);
   const line = toLine(pem);
@@ -103,15 +177,18 @@ async function make(home: Pick<Home, "dir">, keyring: Keyring | undefined): Prom
   // A locked or broken keyring accepts a key and does not return it.
   const isKept = keyring !== undefined && await keyring.get(accountOf(home)) === line;
   if (!isKept) await writeAtomic(secret, pem);
-  const { id, raw } = key.publicKey;
+  await writeRecord(home, isKept ? "keyring" : "file", key.publicKey);
+  return key;
+}
+
+async function writeRecord(home: Pick<Home, "dir">, place: KeyRecord["in"], { id, raw }: PublicKey) {
   const content: KeyRecord = {
     schema: "sbx.machine-key.v1",
-    in: isKept ? "keyring" : "file",
+    in: place,
     id,
     public_key: raw.toBase64(),
   };
-  await writeAtomic(record, JSON.stringify(content, null, 2) + "\n");
-  return key;
+  await writeAtomic(keyPaths(home).record, JSON.stringify(content, null, 2) + "\n");
 }
 
 async function readRecord(home: Pick<Home, "dir">): Promise<KeyRecord | undefined> {

@@ -13,6 +13,15 @@ export {
   type Signed,
   signText,
 } from "./seal.ts";
-export { ensureSigningKey, findSigningKey, keyPaths, parseMachineKey, readMachineKey } from "./key.ts";
+export {
+  bindSigningKey,
+  ensureSigningKey,
+  findSigningKey,
+  keyPaths,
+  parseMachineKey,
+  placeOfKey,
+  readMachineKey,
+} from "./key.ts";
+export { hasTpm } from "./tpm.ts";
 export { formatPublicKey, parsePublicKeys } from "./key.ts";
 export { checkSeal, signHead, signSeal } from "./seal.ts";
