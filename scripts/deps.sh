@@ -44,6 +44,8 @@ wanted() {
   [ -z "${TESTS:-}" ] || echo "libfaketime|makes the clock of a host jump in tests, as its sleep does"
   [ -z "${TESTS:-}" ] || echo "awscli|is a client of the tests of credentials"
   [ -z "${TESTS:-}" ] || for package in zsh fish; do echo "$package|is a shell of the tests of completion"; done
+  [ -z "${TESTS:-}" ] || echo "swtpm|is the TPM of the tests of enrolment"
+  [ -z "${TESTS:-}" ] || echo "tpm2-tools|talks to that TPM"
   [ -z "${TESTS:-}" ] || echo "mandoc|checks the manual pages in tests"
   [ -z "${TESTS:-}" ] || for package in apt-utils gnupg python3-pip; do
     echo "$package|makes and installs packages of a company in tests"

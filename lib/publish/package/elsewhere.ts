@@ -116,6 +116,7 @@ Recommends: zstd
 Recommends: xz
 Recommends: npm
 Recommends: openssh-clients
+Suggests: tpm2-tools
 
 %description
 ${description.map((line) => line.trim().replace(/^\.$/, "")).join("\n")}
@@ -299,7 +300,8 @@ arch=(${tarballs.map(({ arch }) => `'${ARCHES[arch]}'`).join(" ")})
 url="${url}"
 license=('Apache-2.0' 'MIT')
 depends=('glibc' 'gcc-libs' 'qemu-base' 'virtiofsd' 'shadow' 'e2fsprogs' 'erofs-utils' 'ca-certificates')
-optdepends=('skopeo: images of containers' 'npm: builds of guest images' 'openssh: editors and SSH clients')
+optdepends=('skopeo: images of containers' 'npm: builds of guest images' 'openssh: editors and SSH clients'
+            'tpm2-tools: keys of a fleet in the TPM')
 provides=('sbx')
 conflicts=('sbx')
 # The program has its files behind its last section: stripping would cut them off.

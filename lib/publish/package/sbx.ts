@@ -214,6 +214,8 @@ export function sbxDeb(parts: SbxParts): Deb {
         "ca-certificates",
       ].join(", "),
       Recommends: "mmdebstrap, patchelf, skopeo, lz4, zstd, xz-utils, npm, openssh-client",
+      // Of a machine of a fleet with a TPM.
+      Suggests: "tpm2-tools",
       "Built-Using": vsock.builtUsing,
       Section: "utils",
       Priority: "optional",
