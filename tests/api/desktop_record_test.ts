@@ -138,7 +138,7 @@ Deno.test("the record of a VM on the desktop page", options, async (t) => {
     await page.getByText("The service has witnessed it up to event 2,500.").waitFor();
     await Deno.rename(`${ledger}.seal`, `${ledger}.seal.kept`);
     await verify.click();
-    await page.getByText("only what the service has witnessed, up to event 2,500, is proven.").waitFor();
+    await page.getByText("it is proven up to event 2,500, which the service has witnessed.").waitFor();
     await Deno.rename(`${ledger}.seal.kept`, `${ledger}.seal`);
     const [file] = await Promise.all([
       page.waitForEvent("download"),

@@ -300,7 +300,7 @@ Deno.test("a VM from create to delete", async (t) => {
       assertEquals((await exec({ command: "true" })).exit_code, 0);
       assertMatch(
         await sbx.ok("verify", "dev"),
-        /The service has witnessed .*\nIt is NOT sealed, so only what the service has witnessed is proven/,
+        /The service has witnessed .*\nIt is NOT sealed, so it is proven as far as the service has witnessed it/,
       );
       Deno.kill((await sbx.api("GET", "/vms/dev/info")).body.pid, "SIGKILL");
       await eventually(

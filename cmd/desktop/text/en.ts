@@ -390,7 +390,7 @@ export const text = {
       `Not sealed: ${
         witnessed === undefined
           ? "its end is not proven."
-          : `only what the service has witnessed, up to event ${witnessed.toLocaleString("en")}, is proven.`
+          : `it is proven up to event ${witnessed.toLocaleString("en")}, which the service has witnessed.`
       } A record is sealed when its VM stops.`,
     notSigned: "The seal is not signed.",
     signed: ({ id, trusted }: { id: string; trusted: boolean }) =>

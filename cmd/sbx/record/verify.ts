@@ -96,10 +96,10 @@ function describeWitnessed({ events, newer }: Witnessed): string {
   } newer than the end that the service saw.`;
 }
 
-/** What a record without a seal does not prove. */
+/** Limits of a record without a seal. */
 function describeUnsealed(witnessed: Witnessed | undefined): string {
   const unproven = witnessed
-    ? "only what the service has witnessed is proven: later events"
+    ? "it is proven as far as the service has witnessed it: later events"
     : "its end is not proven: events";
   return `It is NOT sealed, so ${unproven}, findings or answers could have been removed from it.\n` +
     "A record is sealed when its VM stops, or by the service when the VM's process is gone.";
