@@ -1,6 +1,6 @@
 /**
- * Runs sbx under KVM in a machine that QEMU emulates: `main.ts [PATTERN]`. Prints each scenario as it ends, and
- * at the end "N passed, N failed"; logs of a run in which one failed stay in .cache/kvm-logs. Where the
+ * Runs sbx under KVM in a machine that QEMU emulates: `main.ts [PATTERN]`. Prints each scenario as it ends,
+ * and at the end "N passed, N failed"; logs of a run in which one failed stay in .cache/kvm-logs. Where the
  * emulator ends a machine, another one goes on with the scenarios that are left.
  */
 import { join } from "node:path";

@@ -44,6 +44,7 @@ export const USERS: Scenario[] = [
   },
   {
     name: "a user outside of it: status and doctor say why VMs are emulated",
+    seconds: 600,
     run: async (world) => {
       await using user = await User.make(world, "without");
       await user.ok("start");
