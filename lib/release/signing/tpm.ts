@@ -209,7 +209,7 @@ function refused(cause: ToolError): SbxError {
     case RC.badAuth:
       return fail(
         "has a password for its owner, which sbx does not know",
-        "remove it: tpm2_changeauth -c owner -p PASSWORD",
+        "remove it: tpm2_changeauth -c owner -p file:FILE, with the password in FILE",
       );
     case RC.failure:
       return fail("has failed its own test and takes no commands", "restart the machine");
