@@ -3,15 +3,20 @@
  * Prints one JSON object. The `cpu` figures, user plus system time, vary less on a busy machine.
  */
 import { Database, type SqlValue } from "../../lib/ledger/database.ts";
-import { join } from "node:path";
+import { assertEquals } from "@std/assert";
+import { dirname, join } from "node:path";
 import process from "node:process";
 import { setImmediate } from "node:timers";
+import { home as homeOf } from "../../lib/base/home/mod.ts";
 import { type Event, newEventId } from "../../lib/event/mod.ts";
-import { Ledger } from "../../lib/ledger/mod.ts";
+import { type ChainHeads, Ledger } from "../../lib/ledger/mod.ts";
 import { verifyLedger } from "../../lib/ledger/read/mod.ts";
 import { BATCH_ROWS, INSERTS, insertSql, MIGRATE, PLAIN_COLUMNS, PRAGMAS } from "../../lib/ledger/schema.ts";
+import { Witnesses } from "../../lib/service/record/witness.ts";
+import { sessionPaths } from "../../lib/session/mod.ts";
 import { rounded } from "../helper/statistics.ts";
 
+const SESSION = "bench";
 const EVENTS = 100_000;
 const ROUNDS = 3;
 
@@ -22,7 +27,7 @@ function event(at: number): Event {
     common: {
       event_id: newEventId(),
       event_type: "file.activity",
-      session_id: "bench",
+      session_id: SESSION,
       vm_id: "5e0c8a3a-41f5-4b2e-9f0a-9c1d7b7f3a10",
       profile_id: "code",
       profile_revision: "1.0.0",
@@ -60,10 +65,18 @@ async function costOf(work: () => Promise<unknown>): Promise<Cost> {
   return { wall: (performance.now() - began) / 1000, cpu: (user + system) / 1e6 };
 }
 
+/** Differences of a ledger from one with events alone. */
+interface Kind {
+  /** each event has an outcome */
+  ended?: boolean;
+  /** gets the heads of each write */
+  onHeads?(heads: ChainHeads): void;
+}
+
 /** Cost from the first append until all is in the database. */
-async function ledgerCost(path: string, ended = false): Promise<Cost> {
+async function ledgerCost(path: string, { ended, onHeads }: Kind = {}): Promise<Cost> {
   const events = Array.from({ length: EVENTS }, (_, at) => event(at));
-  const ledger = await Ledger.open(path, { sessionId: "bench" });
+  const ledger = await Ledger.open(path, { sessionId: SESSION, onHeads });
   const cost = await costOf(async () => {
     for (let at = 0; at < EVENTS; at++) {
       ledger.append({ event: events[at] });
@@ -75,6 +88,18 @@ async function ledgerCost(path: string, ended = false): Promise<Cost> {
   });
   await ledger.close();
   return cost;
+}
+
+/** Cost of a ledger whose heads are witnessed as by the service, without the messages between both processes. */
+async function witnessedCost(dir: string): Promise<Cost> {
+  const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
+  const witnesses = new Witnesses(home);
+  const path = sessionPaths(home, SESSION).ledger;
+  await Deno.mkdir(dirname(path), { recursive: true });
+  const written = await ledgerCost(path, { onHeads: (heads) => witnesses.take(SESSION, heads) });
+  const ended = await costOf(() => witnesses.ended(SESSION));
+  assertEquals(await witnesses.problems(), []);
+  return { wall: written.wall + ended.wall, cpu: written.cpu + ended.cpu };
 }
 
 /** Reads the rows of a ledger in the batches in which they were written. */
@@ -117,19 +142,20 @@ function best(costs: Cost[]): Cost {
 
 const folder = await Deno.makeTempDir();
 try {
-  const costs = { ledger: [] as Cost[], bare: [] as Cost[], ended: [] as Cost[] };
+  const costs = { ledger: [] as Cost[], bare: [] as Cost[], ended: [] as Cost[], witnessed: [] as Cost[] };
   for (let round = 0; round < ROUNDS; round++) {
     const path = join(folder, `ledger-${round}.db`);
     costs.ledger.push(await ledgerCost(path));
     costs.bare.push(await bareCost(join(folder, `bare-${round}.db`), await readRows(path)));
-    costs.ended.push(await ledgerCost(join(folder, `ended-${round}.db`), true));
+    costs.ended.push(await ledgerCost(join(folder, `ended-${round}.db`), { ended: true }));
+    costs.witnessed.push(await witnessedCost(join(folder, `home-${round}`)));
   }
   let verified = false;
   const verify = await costOf(async () => {
     const { ok, events } = await verifyLedger(join(folder, "ended-0.db"));
     verified = ok && events === EVENTS;
   });
-  const [ledger, bare, ended] = [costs.ledger, costs.bare, costs.ended].map(best);
+  const [ledger, bare, ended, witnessed] = [costs.ledger, costs.bare, costs.ended, costs.witnessed].map(best);
   console.log(JSON.stringify({
     bench: "ledger",
     events: EVENTS,
@@ -140,6 +166,7 @@ try {
     bare_cpu_us: rounded(bare.cpu / EVENTS * 1e6),
     cpu_ratio: rounded(bare.cpu / ledger.cpu),
     events_with_outcomes_per_second: Math.round(EVENTS / ended.wall),
+    witnessed_cpu_ratio: rounded(witnessed.cpu / ledger.cpu),
     verified,
     verified_per_second: Math.round(EVENTS / verify.wall),
   }));
