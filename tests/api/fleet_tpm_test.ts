@@ -157,9 +157,28 @@ Deno.test("a file that a call left, which ended while it bound the key, goes wit
   await machine.admin(["enrol", "--name", "laptop-1", "--tpm", "off"], await machine.token());
   const pem = await Deno.readTextFile(machine.file);
   assertEquals((await machine.admin(["bind"])).code, 0);
-  await Deno.writeTextFile(machine.file, pem, { mode: 0o600 });
-  assertEquals((await machine.admin(["bind"])).code, 0);
-  assert(!await exists(machine.file));
+  const again = ["enrol", "--name", "laptop-1", "--tpm", "off"];
+  for (const args of [["bind"], ["homes", "--json"], again]) {
+    await Deno.writeTextFile(machine.file, pem, { mode: 0o600 });
+    const { code, text } = await machine.admin(args, await machine.token());
+    assertEquals(code, 0, text);
+    assert(!await exists(machine.file), args[0]);
+  }
+});
+
+Deno.test("a key whose file has another name is not called bound, since it would stay there", async () => {
+  await using machine = await Machine.start();
+  await machine.admin(["enrol", "--name", "laptop-1", "--tpm", "off"], await machine.token());
+  const elsewhere = join(machine.world.dir, "elsewhere.pem");
+  await Deno.rename(machine.file, elsewhere);
+  for (const link of [Deno.symlink, Deno.link]) {
+    await link(elsewhere, machine.file);
+    const { code, text } = await machine.admin(["bind"]);
+    assertEquals(code, 1, text);
+    assertStringIncludes(text, `${machine.file} is a link, and the key would stay in the other file`);
+    assert(await exists(machine.file) && !await exists(machine.sealed));
+    await Deno.remove(machine.file);
+  }
 });
 
 Deno.test("without tpm2-tools a TPM is not used, with a warning, unless it is required", async () => {

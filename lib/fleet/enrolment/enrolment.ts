@@ -13,6 +13,7 @@ import {
   ensureSigningKey,
   findSigningKey,
   hasTpm,
+  isFileLeft,
   keyPaths,
   parsePublicKeys,
   placeOfKey,
@@ -92,6 +93,7 @@ export async function ensureMachineKey(corpPath: string, use: TpmUse): Promise<M
       }
     }
     const key = await ensureSigningKey({ dir: folder }, NO_KEYRING);
+    await removeLeft(folder);
     return { key, place: await placeOf(folder), ...(warning && { warning }) };
   });
 }
@@ -111,6 +113,7 @@ export async function openMachineKey(corpPath: string, use: TpmUse): Promise<Mac
       hint: "sbx-admin fleet enrol < token.txt",
     });
   }
+  await withRootHint(folder, () => removeLeft(folder));
   const place = await placeOf(folder);
   if (use === "required" && place.in !== "tpm") {
     throw new SbxError("fleet.tpm.required", `corp requires the TPM, and ${place.path} is not bound to it`, {
@@ -118,6 +121,11 @@ export async function openMachineKey(corpPath: string, use: TpmUse): Promise<Mac
     });
   }
   return { key, place };
+}
+
+/** Removes the file of a sealed key, which would be called bound while a copy of the disk has it. */
+async function removeLeft(folder: string): Promise<void> {
+  if (await isFileLeft({ dir: folder })) await bindSigningKey({ dir: folder }, NO_KEYRING);
 }
 
 async function placeOf(folder: string): Promise<KeyPlace> {

@@ -126,12 +126,14 @@ export async function ensureSigningKey(
  * Has the TPM seal the key of a machine, and makes one if none exists. An existing key stays the same; its
  * file is removed once the TPM has opened the sealed key.
  *
- * @throws {SbxError} as {@linkcode findSigningKey}; `attest.tpm.…`
+ * @throws {SbxError} as {@linkcode findSigningKey}; `attest.key.invalid`: the file is a link;
+ * `attest.tpm.…`
  */
 export async function bindSigningKey(home: Pick<Home, "dir">, keyring: Keyring): Promise<SigningKey> {
   return await withKeyLock(home, async () => {
     const { folder, secret, sealed } = keyPaths(home);
     const record = await readRecord(home);
+    await requireOneName(secret);
     const pem = record ? await pemOf(home, record, keyring) : await generateSigningKey();
     const key = record ? await parseKept(home, record, pem) : await parseSigningKey(pem, sealed);
     if (record?.in !== "tpm") {
@@ -153,6 +155,23 @@ export async function bindSigningKey(home: Pick<Home, "dir">, keyring: Keyring):
     await ifFound(Deno.remove(secret));
     return key;
   });
+}
+
+/** Refuses a file whose removal leaves the key in another one. @throws {SbxError} `attest.key.invalid` */
+async function requireOneName(path: string): Promise<void> {
+  const info = await ifFound(Deno.lstat(path));
+  if (!info || !info.isSymlink && (info.nlink ?? 1) === 1) return;
+  throw new SbxError(
+    "attest.key.invalid",
+    `${path} is a link, and the key would stay in the other file`,
+    { hint: "move the other file to this place, so that the key has one name, and try again" },
+  );
+}
+
+/** True if a key that the TPM has sealed is in a file too: a call ended before it removed the file. */
+export async function isFileLeft(home: Pick<Home, "dir">): Promise<boolean> {
+  const isSealed = await placeOfKey(home) === "tpm";
+  return isSealed && await ifFound(Deno.lstat(keyPaths(home).secret)) !== undefined;
 }
 
 /** Runs `work` while no other process makes or moves the key. @throws {SbxError} `attest.key.busy` */

@@ -17,6 +17,7 @@ export {
   bindSigningKey,
   ensureSigningKey,
   findSigningKey,
+  isFileLeft,
   keyPaths,
   parseMachineKey,
   placeOfKey,
