@@ -65,7 +65,14 @@ export async function findSigningKey(
 ): Promise<SigningKey | undefined> {
   const record = await readRecord(home);
   if (!record) return undefined;
-  return await parseKept(home, record, await pemOf(home, record, keyring));
+  try {
+    return await parseKept(home, record, await pemOf(home, record, keyring));
+  } catch (error) {
+    // bindSigningKey may have moved it since; its owner must not be asked to begin with another key.
+    const now = await readRecord(home);
+    if (now === undefined || now.in === record.in) throw error;
+    return await parseKept(home, now, await pemOf(home, now, keyring));
+  }
 }
 
 /** Place of the private key; `undefined` if there is none yet. @throws {SbxError} `attest.key.invalid` */

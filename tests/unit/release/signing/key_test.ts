@@ -53,6 +53,16 @@ Deno.test("with a keyring no file has the private key", () =>
     assertEquals(error.code, "attest.key.missing");
   }));
 
+Deno.test("a key that moves to another place while it is read is found there", () =>
+  withHome(async (home) => {
+    const { record } = keyPaths(home);
+    const { publicKey } = await ensureSigningKey(home, NO_KEYRING);
+    const moved = await Deno.readTextFile(record);
+    await Deno.writeTextFile(record, moved.replace('"in": "file"', '"in": "keyring"'));
+    const keyring = { ...NO_KEYRING, get: () => Deno.writeTextFile(record, moved).then(() => undefined) };
+    assertEquals((await findSigningKey(home, keyring))?.publicKey, publicKey);
+  }));
+
 Deno.test("processes that need a key at once get the same one", () =>
   withHome(async (home) => {
     const keys = await Promise.all(Array.from({ length: 5 }, () => ensureSigningKey(home, NO_KEYRING)));
