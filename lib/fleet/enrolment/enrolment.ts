@@ -189,7 +189,7 @@ async function writeShared(path: string, text: string): Promise<void> {
   await Deno.chmod(path, 0o644);
 }
 
-/** Runs a write; its failure says that root must do it. */
+/** Runs a write; its failure says that root must do it, or else its reason, such as a full disk. */
 async function withRootHint<T>(path: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work();
@@ -197,7 +197,9 @@ async function withRootHint<T>(path: string, work: () => Promise<T>): Promise<T>
     if (cause instanceof SbxError) throw cause;
     throw new SbxError("fleet.enrolment.unwritable", `${path} cannot be written`, {
       cause,
-      hint: "run sbx-admin as root: the enrolment of a machine is root's",
+      hint: cause instanceof Error && !(cause instanceof Deno.errors.PermissionDenied)
+        ? `check the file and its disk: ${cause.message}`
+        : "run sbx-admin as root: the enrolment of a machine is root's",
     });
   }
 }
