@@ -156,7 +156,6 @@ async function run(tool: string, args: string[], input?: string): Promise<string
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",
-      signal: AbortSignal.timeout(timeLimit(TOOL_MS)),
     }).spawn();
   } catch (cause) {
     if (!(cause instanceof Deno.errors.NotFound)) throw cause;
@@ -167,10 +166,11 @@ async function run(tool: string, args: string[], input?: string): Promise<string
     );
   }
   const output = child.output();
+  const timer = setTimeout(() => child.kill("SIGKILL"), timeLimit(TOOL_MS));
   const writer = child.stdin.getWriter();
   await writer.write(new TextEncoder().encode(input ?? "")).then(() => writer.close())
     .catch(ignore("a tool that has ended reads nothing; its exit code says why"));
-  const result = await output;
+  const result = await output.finally(() => clearTimeout(timer));
   if (result.success) return new TextDecoder().decode(result.stdout);
   throw refused(new ToolError(tool, result));
 }
