@@ -90,7 +90,7 @@ async function ledgerCost(path: string, { ended, onHeads }: Kind = {}): Promise<
   return cost;
 }
 
-/** Cost of a ledger whose heads are witnessed as by the service, without the messages between both processes. */
+/** Cost of a ledger whose heads are witnessed as by the service, without messages between two processes. */
 async function witnessedCost(dir: string): Promise<Cost> {
   const home = homeOf({ get: (name) => name === "SBX_HOME" ? dir : undefined });
   const witnesses = new Witnesses(home);
