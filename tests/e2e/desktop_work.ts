@@ -99,8 +99,14 @@ export async function takeAllSteps(
       );
       throw new Error([error.message, ...seen.toReversed()].join("\n"));
     });
+    // A program whose arguments the guest could not read, since it had ended, may be one of the VM's own.
+    const unread = events.filter(({ common }) => common.labels.truncated === "true")
+      .map(({ common }) => common.event_id);
     const ofLook = /sbx-repository|sbx-out|repo\/\.git/;
-    assertEquals(events.filter((event) => ofLook.test(JSON.stringify(event))), []);
+    const seen = events.filter(({ common: { event_id, labels } }) =>
+      ![event_id, labels.event_id].some((id) => unread.includes(id))
+    ).filter((event) => ofLook.test(JSON.stringify(event)));
+    assertEquals(seen, []);
   });
 
   await t.step(
