@@ -1,5 +1,5 @@
 /** Whatever starts a program or calls a tool, the record has the trace that the request claims. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertStringIncludes } from "@std/assert";
 import { eventually, type Sbx } from "../helper/sbx.ts";
 import type { DecidedEvent } from "../../lib/event/mod.ts";
 
@@ -7,11 +7,15 @@ const PARENT = "00f067aa0ba902b7";
 
 /** Steps for a running VM `dev` of a profile. */
 export async function traceSteps(t: Deno.TestContext, sbx: Sbx, profile: string): Promise<void> {
+  /** @returns text messages until its end, with that */
   const socket = async (path: string, traceparent: string, first?: string) => {
     const url = `${sbx.base.replace("http", "ws")}${path}${path.includes("?") ? "&" : "?"}token=${sbx.token}`;
     const ws = new WebSocket(url, { headers: { traceparent } });
+    const said: string[] = [];
+    ws.onmessage = ({ data }) => void (typeof data === "string" && said.push(data));
     if (first !== undefined) ws.onopen = () => ws.send(first);
-    await new Promise((resolve) => ws.onclose = resolve);
+    const { code, reason } = await new Promise<CloseEvent>((resolve) => ws.onclose = resolve);
+    return [...said, `closed: ${code} ${reason}`].join("\n");
   };
   const post = async (path: string, traceparent: string, json: unknown) => {
     const response = await sbx.fetch(path, { method: "POST", json, headers: { traceparent } });
@@ -24,10 +28,16 @@ export async function traceSteps(t: Deno.TestContext, sbx: Sbx, profile: string)
     ["tty job", (parent, word) => post("/vms/dev/jobs", parent, { command: argv(word), tty: true })],
     [
       "terminal",
-      (parent, word) =>
-        socket(`/terminal/dev?argv=${encodeURIComponent(JSON.stringify(argv(word)))}`, parent),
+      async (parent, word) =>
+        void await socket(`/terminal/dev?argv=${encodeURIComponent(JSON.stringify(argv(word)))}`, parent),
     ],
-    ["piped", (parent, word) => socket("/program/dev", parent, JSON.stringify({ command: argv(word) }))],
+    [
+      "piped",
+      async (parent, word) => {
+        const said = await socket("/program/dev", parent, JSON.stringify({ command: argv(word) }));
+        assertStringIncludes(said, `"exit_code":0`);
+      },
+    ],
     ["mcp", (parent) =>
       post(`/profiles/${profile}/mcp/servers/local/tools/snapshot_list/call`, parent, {
         arguments: {},
