@@ -11,7 +11,7 @@ import { appendLine, leftOf, readLines } from "./results.ts";
 import type { Outcome } from "./world.ts";
 
 /**
- * Time limit of a run, in `s`: the whole list takes 30 minutes on two processors that little else uses. The
+ * Time limit of a run, in `s`: the whole list takes 40 minutes on two processors that little else uses. The
  * product's own limits are multiplied by the factor.
  */
 const SECONDS = 3600, TIME_FACTOR = 15;

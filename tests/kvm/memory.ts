@@ -5,7 +5,7 @@ import { eventually } from "../helper/sbx.ts";
 import { DEV, type Info, type Scenario, type World } from "./world.ts";
 
 /** Clones of one moment. */
-const CLONES = 3, MANY_CLONES = 10;
+const CLONES = 2, MANY_CLONES = 10;
 /** Memory of a VM that is cloned, in `MiB`: all clones run at once. */
 const CLONE_MB = 384;
 /** Time for which a VM is suspended or paused, in `s`. */
@@ -77,7 +77,7 @@ export const MEMORY: Scenario[] = [
 function clonesOf(count: number): Scenario {
   return {
     name: `${count} clones of one moment are machines of their own`,
-    seconds: 600,
+    seconds: 900,
     run: async (world) => {
       const names = Array.from({ length: count }, (_, at) => `clone-${at + 1}`);
       await world.set({ "vm.resources.max_concurrent_vms": count + 2 });
