@@ -166,6 +166,23 @@ Deno.test("a file that a call left, which ended while it bound the key, goes wit
   }
 });
 
+Deno.test("a folder of the tools' files that a killed call left goes with a later one", async () => {
+  await using machine = await Machine.start();
+  await machine.admin(["enrol", "--name", "laptop-1"], await machine.token());
+  const [left, running] = ["left", "running"].map((name) => join(machine.attest, `.tpm-${name}`));
+  for (const dir of [left, running]) {
+    await Deno.mkdir(dir);
+    await Deno.writeTextFile(join(dir, "public"), "");
+  }
+  const hourAgo = new Date(Date.now() - 3_600_000);
+  await Deno.utime(left, hourAgo, hourAgo);
+  const { code, text } = await machine.admin(["homes"]);
+  assertEquals(code, 0, text);
+  assert(!await exists(left));
+  // Another call may be at work in it.
+  assert(await exists(running));
+});
+
 Deno.test("a key whose file has another name is not called bound, since it would stay there", async () => {
   await using machine = await Machine.start();
   await machine.admin(["enrol", "--name", "laptop-1", "--tpm", "off"], await machine.token());

@@ -14,6 +14,10 @@ const DEVICE = "/dev/tpmrm0";
 const TCTI_VARIABLE = "TPM2TOOLS_TCTI";
 /** Longest time of one tool in `ms`: a slow TPM takes seconds to make its storage key. */
 const TOOL_MS = 60_000;
+/** Beginning of the name of a folder for the tools' files. */
+const WORK_PREFIX = ".tpm-";
+/** Age in `ms` from which such a folder was left by a call that was killed: none runs so many tools. */
+const LEFT_MS = 10 * TOOL_MS;
 
 /**
  * Template of the storage key that seals. It is made for each use from a seed that never leaves the TPM: this
@@ -101,11 +105,24 @@ async function makeStorageKey(at: (name: string) => string): Promise<void> {
 
 /** Runs `work` with a folder for the tools' files, which goes with it. */
 async function withWork<T>(folder: string, work: (at: (name: string) => string) => Promise<T>): Promise<T> {
-  const dir = await Deno.makeTempDir({ dir: folder, prefix: ".tpm-" });
+  await removeLeft(folder);
+  const dir = await Deno.makeTempDir({ dir: folder, prefix: WORK_PREFIX });
   try {
     return await work((name) => join(dir, name));
   } finally {
     await Deno.remove(dir, { recursive: true });
+  }
+}
+
+/** Removes folders of calls that were killed. They have sealed secrets only, so a failure stops nothing. */
+async function removeLeft(folder: string): Promise<void> {
+  const before = Date.now() - timeLimit(LEFT_MS);
+  for await (const { name } of Deno.readDir(folder)) {
+    if (!name.startsWith(WORK_PREFIX)) continue;
+    const path = join(folder, name);
+    const { mtime } = await ifFound(Deno.lstat(path)) ?? {};
+    if (!mtime || mtime.getTime() >= before) continue;
+    await Deno.remove(path, { recursive: true }).catch(ignore("the next call tries it again"));
   }
 }
 
