@@ -95,7 +95,9 @@ async function show(results: string, isOver: () => boolean): Promise<void> {
     for (const outcome of (rest as Outcome[]).slice(outcomes.length)) {
       outcomes.push(outcome);
       const { ok, name, seconds, text } = outcome;
-      console.log(`${ok ? "ok" : "FAILED"} ${name} (${seconds} s)${text === "" ? "" : `: ${text}`}`);
+      console.log(
+        `${ok ? "ok" : "FAILED"} ${name} (${seconds.toFixed(1)} s)${text === "" ? "" : `: ${text}`}`,
+      );
     }
     if (wasOver) return;
     await new Promise((resolve) => setTimeout(resolve, 500));
