@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertNotEquals } from "@std/assert";
 import { join } from "node:path";
 import { eventually } from "../helper/sbx.ts";
-import { DEV, type Info, type Scenario, type World } from "./world.ts";
+import { DEV, type Info, rest, type Scenario, type World } from "./world.ts";
 
 /** Clones of one moment. */
 const CLONES = 2, MANY_CLONES = 10;
@@ -125,10 +125,6 @@ async function identity(world: World, name: string): Promise<string[]> {
   const lines = (await world.sh(name, IDENTITY)).split("\n");
   assert(lines.length === 5 && lines.every((line) => line !== ""), lines.join("\n"));
   return lines;
-}
-
-function rest(time: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, time * 1000));
 }
 
 const seconds = (ms: number) => (ms / 1000).toFixed(1);

@@ -10,7 +10,7 @@ import { LIFE } from "./life.ts";
 import { MEMORY } from "./memory.ts";
 import { PROBE } from "./probe.ts";
 import { USERS } from "./users.ts";
-import { type Outcome, type Scenario, World } from "./world.ts";
+import { type Outcome, rest, type Scenario, World } from "./world.ts";
 
 /** Longest time of a scenario that names none, in `s`. */
 const SECONDS = 300;
@@ -66,8 +66,8 @@ async function tryOnce({ name, seconds: limit = SECONDS, run }: Scenario): Promi
   } catch (error) {
     const text = error instanceof Error ? error.stack ?? error.message : String(error);
     const outcome = { name, ok: false, seconds: seconds(), text };
-    // What comes next must not meet its VMs.
-    await Promise.race([settled, new Promise((resolve) => setTimeout(resolve, CLEARING_SECONDS * 1000))]);
+    // Its VMs have to be gone before the next scenario makes VMs of the same names.
+    await Promise.race([settled, rest(CLEARING_SECONDS)]);
     return outcome;
   } finally {
     clearTimeout(timer);

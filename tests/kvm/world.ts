@@ -163,3 +163,8 @@ export function stagesOf({ boot_stages }: Info): string {
     return `${name} ${took}`;
   }).join(", ");
 }
+
+/** @param time in `s` */
+export function rest(time: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, time * 1000));
+}

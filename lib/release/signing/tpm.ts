@@ -114,7 +114,7 @@ async function withWork<T>(folder: string, work: (at: (name: string) => string) 
   }
 }
 
-/** Removes folders of calls that were killed. They have sealed secrets only, so a failure stops nothing. */
+/** Removes folders of calls that were killed: sealed secrets only, so one may stay until the next call. */
 async function removeLeft(folder: string): Promise<void> {
   const before = Date.now() - timeLimit(LEFT_MS);
   for await (const { name } of Deno.readDir(folder)) {
