@@ -155,3 +155,14 @@ Deno.test("profile validate reads the rule files and packs that a profile names"
   assert(inFile.startsWith(`${join(dir, "mine", "rules.toml")}:3: `), inFile);
   await Deno.remove(dir, { recursive: true });
 });
+
+Deno.test("a file that the call names and that is not there is named, without a stack", async () => {
+  const dir = await Deno.makeTempDir();
+  const [corp, trust] = [join(dir, "corp.toml"), join(dir, "release-trust.json")];
+  await Deno.writeTextFile(corp, `[settings."app.auto_update"]\nvalue = false\n`);
+  const call = ["package", "corp", "--manifest-url", "https://sbx.example.com/manifest.json", "--out", dir];
+  const rest = ["--name", "sbx-a", "--version", "1.0", "--maintainer", "a <a@example.com>", "--corp", corp];
+  const { code, stderr } = await admin(...call, ...rest, "--release-trust", trust);
+  assertEquals([code, stderr], [1, `sbx-admin: there is no file or folder ${trust}\n  check the path\n`]);
+  await Deno.remove(dir, { recursive: true });
+});

@@ -15,8 +15,13 @@ export const packageRepository: Command = {
   notes: ["Run it again without packages before the index expires."],
   options: [
     { name: "key", value: "FILE", about: "secret OpenPGP key, as gpg --export-secret-keys writes it" },
+    {
+      name: "old-key",
+      value: "FILE",
+      about: "public key that signed the index, where FILE of --key replaces it",
+    },
     { name: "suite", value: "NAME", about: "suite that the packages are added to; default stable" },
-    { name: "origin", value: "NAME", about: "who publishes it, in one word; default sbx" },
+    { name: "origin", value: "NAME", about: "who publishes it, in one word; default the index's, or sbx" },
     { name: "valid-days", value: "N", about: `days until apt refuses the index; default ${VALID_DAYS}` },
     JSON_OPTION,
   ],
@@ -25,14 +30,15 @@ export const packageRepository: Command = {
   async run(args) {
     const [out, ...debs] = args.words;
     const key = args.text("key");
-    const [suite, origin] = [args.text("suite") ?? "stable", args.text("origin") ?? "sbx"];
+    const [suite, origin] = [args.text("suite") ?? "stable", args.text("origin")];
     const usage = (problem: string) => usageError({ program: PROGRAM, command: packageRepository }, problem);
     if (key === undefined) throw usage("missing option --key");
-    for (const word of [suite, origin]) {
+    for (const word of [suite, ...origin === undefined ? [] : [origin]]) {
       if (!/^[a-z0-9][a-z0-9.-]*$/.test(word)) throw usage(`"${word}" is not a name of a suite or origin`);
     }
     const validDays = args.number("valid-days", { min: 1, max: VALID_DAYS_MAX }) ?? VALID_DAYS;
-    const written = await writeRepository({ debs, out, key, suite, origin, validDays });
+    const oldKey = args.text("old-key");
+    const written = await writeRepository({ debs, out, key, oldKey, suite, origin, validDays });
     if (args.has("json")) await printJson(written);
     else {
       await print(

@@ -40,7 +40,9 @@ export async function dispatch({ name, find, fail }: Program, argv: string[]): P
   } catch (error) {
     // For main.ts, which ends quietly: there is no reader left to report to.
     if (error instanceof Deno.errors.BrokenPipe) throw error;
-    return await fail(error, command);
+    // Loaded for errors only.
+    const { pathError } = await import("./path_error.ts");
+    return await fail(pathError(error, argv), command);
   }
 }
 

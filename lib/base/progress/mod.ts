@@ -39,7 +39,8 @@ export interface ProgressOutput {
 }
 
 const standardError = (): ProgressOutput => ({
-  terminal: Deno.stderr.isTerminal(),
+  // A dumb terminal erases no line.
+  terminal: Deno.stderr.isTerminal() && Deno.env.get("TERM") !== "dumb",
   write: (text) => void Deno.stderr.writeSync(encoder.encode(text)),
   now: () => performance.now(),
 });

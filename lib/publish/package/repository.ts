@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { basename, dirname, join, relative } from "node:path";
 import { gzipSync } from "node:zlib";
-import { ignore, SbxError } from "../../base/error/mod.ts";
+import { ifFound, ignore, SbxError } from "../../base/error/mod.ts";
 import { accessProblem, writeAtomic } from "../../base/home/mod.ts";
 import { requireTools, runTool } from "./deb.ts";
 
@@ -16,8 +16,10 @@ export interface RepositoryOptions {
   key: string;
   /** such as `stable` */
   suite: string;
-  /** the publisher, in one word */
-  origin: string;
+  /** the publisher, in one word; default is the published index's, or else `sbx` */
+  origin?: string;
+  /** file with the public key that signed the published index, where `key` replaces it */
+  oldKey?: string;
   /** days until apt refuses the signed index: no mirror can serve an old one for longer */
   validDays: number;
   /** time of the index; default is now */
@@ -38,6 +40,8 @@ export interface Repository {
   keyring: string;
 }
 
+const encoder = new TextEncoder();
+const DEFAULT_ORIGIN = "sbx";
 const COMPONENT = "main";
 const ARCHITECTURES = ["amd64", "arm64"];
 const DAY_MS = 86_400_000;
@@ -45,22 +49,45 @@ const DAY_MS = 86_400_000;
 const HASHES = ["SHA256", "SHA512"] as const;
 
 /**
- * Adds packages to a repository that any web server can serve, and signs its index again. Indices are also
- * written under their hashes, and `InRelease` is written last, so that no client mixes two states.
+ * Adds packages to a suite of a repository that any web server can serve, and signs its index again.
+ * The suite keeps the packages of its signed index, with their hashes: other files of the pool are not
+ * signed. Indices are also written under their hashes, and `InRelease` is written last, so that no client
+ * mixes two states.
  *
  * @throws {SbxError} `package.repository_conflict`: another file with this name is published;
- * `package.file_invalid`: a package is damaged; `package.file_missing`, `package.repository_incomplete`,
- * `package.key_invalid`, `package.tool_missing`, `package.tool_failed`
+ * `package.repository_changed`: a published file has other bytes; `package.index_untrusted`: the published
+ * index has no signature of this key; `package.origin_changed`; `package.file_invalid`: a package is
+ * damaged; `package.file_missing`, `package.repository_incomplete`, `package.key_invalid`,
+ * `package.tool_missing`, `package.tool_failed`
  */
 export async function writeRepository(options: RepositoryOptions): Promise<Repository> {
-  const { debs, out, suite, origin, validDays, date = new Date() } = options;
+  const { debs, out, suite, validDays, date = new Date() } = options;
   await requireTools(["apt-ftparchive", "dpkg-deb", "gpg"], "writing a repository");
   const added: NewDeb[] = [];
   for (const path of debs) added.push(await checkDeb(path, out));
-  await using signer = await openSigner(options.key);
-  for (const { path, target, isNew } of added) if (isNew) await write(target, await Deno.readFile(path));
+  await using signer = await openSigner(options.key, options.oldKey);
+  await Deno.mkdir(out, { recursive: true });
+  using lock = await Deno.open(join(out, ".lock"), { create: true, write: true });
+  await lock.lock(true);
   const dist = join(out, "dists", suite);
-  const { architectures, listed, indices } = await readPool(out);
+  const published = await readPublished(dist, signer);
+  const origin = options.origin ?? published.origin ?? DEFAULT_ORIGIN;
+  if (published.origin !== undefined && published.origin !== origin) {
+    throw new SbxError(
+      "package.origin_changed",
+      `${suite} of ${out} is published by ${published.origin}: clients of apt refuse it from ${origin}`,
+      { hint: "leave out --origin, or publish into another folder" },
+    );
+  }
+  for (const { path, target, isNew } of added) {
+    // Another run may have published one meanwhile.
+    if (isNew && (await checkDeb(path, out)).isNew) await write(target, await Deno.readFile(path));
+  }
+  const { architectures, listed, indices } = await readPool(
+    out,
+    published.hashes,
+    new Set(added.map(({ target }) => relative(out, target))),
+  );
   const missing = added.filter(({ target }) => !listed.has(relative(out, target)));
   if (missing.length > 0) {
     throw new SbxError(
@@ -165,19 +192,80 @@ interface PoolIndex {
   indices: Map<string, Uint8Array>;
 }
 
-async function readPool(out: string): Promise<PoolIndex> {
+/**
+ * Indices of the published packages that are still in the pool, and of the added ones.
+ * @throws {SbxError} `package.repository_changed`
+ */
+async function readPool(
+  out: string,
+  published: ReadonlyMap<string, string>,
+  added: ReadonlySet<string>,
+): Promise<PoolIndex> {
   const architectures: string[] = [];
   const listed = new Set<string>();
   const indices = new Map<string, Uint8Array>();
   for (const arch of ARCHITECTURES) {
-    const text = await packageIndex(out, arch);
-    if (text.length === 0) continue;
+    const entries = new TextDecoder().decode(await packageIndex(out, arch)).split(/\n{2,}/).filter(
+      (entry) => {
+        const { path, hash } = packageOf(entry);
+        if (path === undefined || !published.has(path) && !added.has(path)) return false;
+        // An added one was compared with its published file when it was checked.
+        if (!added.has(path) && published.get(path) !== hash) throw changed(out, path);
+        listed.add(path);
+        return true;
+      },
+    );
+    if (entries.length === 0) continue;
     architectures.push(arch);
-    for (const [, path] of new TextDecoder().decode(text).matchAll(/^Filename: (.+)$/gm)) listed.add(path);
+    const text = encoder.encode(entries.map((entry) => `${entry.trim()}\n\n`).join(""));
     const name = `${COMPONENT}/binary-${arch}/Packages`;
     indices.set(name, text).set(`${name}.gz`, new Uint8Array(gzipSync(text, { level: 9 })));
   }
   return { architectures, listed, indices };
+}
+
+/** Path in the pool, and SHA-256, of an entry of an index. */
+function packageOf(entry: string): { path?: string; hash?: string } {
+  return { path: entry.match(/^Filename: (.+)$/m)?.[1], hash: entry.match(/^SHA256: ([0-9a-f]{64})$/m)?.[1] };
+}
+
+function changed(out: string, path: string): SbxError {
+  return new SbxError(
+    "package.repository_changed",
+    `${join(out, path)} is not the file that was published`,
+    { hint: "nothing was signed; put the published file back, or remove it and publish a later version" },
+  );
+}
+
+/** Contents of a signed index. */
+interface Published {
+  origin?: string;
+  /** SHA-256 of each package by its path, such as `pool/main/s/sbx/sbx_1.0_amd64.deb` */
+  hashes: Map<string, string>;
+}
+
+/**
+ * Reads a suite's index as it was signed. A run that ended before `InRelease` was written changed nothing.
+ * @throws {SbxError} `package.index_untrusted`, `package.repository_changed`
+ */
+async function readPublished(dist: string, signer: Signer): Promise<Published> {
+  const path = join(dist, "InRelease");
+  const hashes = new Map<string, string>();
+  if (await ifFound(Deno.stat(path)) === undefined) return { hashes };
+  const text = await signer.verified(path);
+  for (const arch of ARCHITECTURES) {
+    const index = `${COMPONENT}/binary-${arch}/Packages`;
+    const hash = text.match(new RegExp(`^ ([0-9a-f]{64}) \\d+ ${index}$`, "m"))?.[1];
+    if (hash === undefined) continue;
+    const file = join(dirname(index), "by-hash/SHA256", hash);
+    const bytes = await ifFound(Deno.readFile(join(dist, file)));
+    if (bytes === undefined || hashOf("SHA256", bytes) !== hash) throw changed(dist, file);
+    for (const entry of new TextDecoder().decode(bytes).split("\n\n")) {
+      const { path, hash } = packageOf(entry);
+      if (path !== undefined && hash !== undefined) hashes.set(path, hash);
+    }
+  }
+  return { origin: text.match(/^Origin: (.+)$/m)?.[1], hashes };
 }
 
 async function packageIndex(out: string, arch: string): Promise<Uint8Array> {
@@ -226,6 +314,11 @@ interface Signer extends AsyncDisposable {
   detach(text: string): Promise<string>;
   /** makes a text with its signature around it */
   clear(text: string): Promise<string>;
+  /**
+   * @returns the signed text of a file that {@linkcode clear} made
+   * @throws {SbxError} `package.index_untrusted`
+   */
+  verified(path: string): Promise<string>;
 }
 
 /** Fingerprint of a secret key in gpg's list: subkeys have lines of another type. */
@@ -236,10 +329,11 @@ const GPG = ["--batch", "--no-tty", "--quiet", "--pinentry-mode", "loopback"];
 /**
  * Opens the secret key in a file. The user's own keys are neither used nor read.
  *
+ * @param oldKey file with a further public key whose signatures are verified
  * @throws {SbxError} `package.key_invalid`: the file is missing, others can read it, or it does not hold
  * exactly one secret key
  */
-async function openSigner(path: string): Promise<Signer> {
+async function openSigner(path: string, oldKey?: string): Promise<Signer> {
   await requirePrivate(path);
   const home = await Deno.makeTempDir({ prefix: "sbx-gpg-" });
   const run = (args: string[], doing: string) =>
@@ -257,6 +351,14 @@ async function openSigner(path: string): Promise<Signer> {
     const keys = [...listed.matchAll(SECRET_KEY)].map(([, fingerprint]) => fingerprint);
     if (keys.length !== 1) throw keyError(path, `it holds ${keys.length} secret keys, not one`);
     const [fingerprint] = keys;
+    if (oldKey !== undefined) {
+      await run(["--import", oldKey], `reading the key ${oldKey}`).catch((cause) => {
+        throw new SbxError("package.key_invalid", `${oldKey} holds no public key`, {
+          cause,
+          hint: "gpg --export NAME writes one",
+        });
+      });
+    }
     const sign = async (how: string, text: string) => {
       const input = join(home, "input");
       await Deno.writeTextFile(input, text);
@@ -268,6 +370,20 @@ async function openSigner(path: string): Promise<Signer> {
       publicKey: await run(["--export", fingerprint], "exporting the public key"),
       detach: (text) => sign("--detach-sign", text),
       clear: (text) => sign("--clear-sign", text),
+      verified: async (signed) => {
+        const text = await run(
+          ["--trust-model", "always", "--output", "-", "--verify", signed],
+          `verifying ${signed}`,
+        )
+          .catch((cause) => {
+            throw new SbxError("package.index_untrusted", `${signed} is not signed by the key ${path}`, {
+              cause,
+              hint:
+                "nothing was signed; --old-key FILE names the public key that signed it, where this one replaces it",
+            });
+          });
+        return new TextDecoder().decode(text);
+      },
       [Symbol.asyncDispose]: close,
     };
   } catch (error) {
