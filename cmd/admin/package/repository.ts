@@ -21,7 +21,11 @@ export const packageRepository: Command = {
       about: "public key that signed the index, where FILE of --key replaces it",
     },
     { name: "suite", value: "NAME", about: "suite that the packages are added to; default stable" },
-    { name: "origin", value: "NAME", about: "who publishes it, in one word; default the index's, or sbx" },
+    {
+      name: "origin",
+      value: "NAME",
+      about: "who publishes it, in one word; default the repository's, or sbx",
+    },
     { name: "valid-days", value: "N", about: `days until apt refuses the index; default ${VALID_DAYS}` },
     JSON_OPTION,
   ],

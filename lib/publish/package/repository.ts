@@ -16,7 +16,7 @@ export interface RepositoryOptions {
   key: string;
   /** such as `stable` */
   suite: string;
-  /** the publisher, in one word; default is the published index's, or else `sbx` */
+  /** the publisher, in one word; default is the repository's, or else `sbx` */
   origin?: string;
   /** file with the public key that signed the published index, where `key` replaces it */
   oldKey?: string;
@@ -71,7 +71,7 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
   await lock.lock(true);
   const dist = join(out, "dists", suite);
   const published = await readPublished(dist, signer);
-  const origin = options.origin ?? published.origin ?? DEFAULT_ORIGIN;
+  const origin = options.origin ?? published.origin ?? await originOf(out, signer) ?? DEFAULT_ORIGIN;
   if (published.origin !== undefined && published.origin !== origin) {
     throw new SbxError(
       "package.origin_changed",
@@ -235,6 +235,15 @@ function changed(out: string, path: string): SbxError {
     `${join(out, path)} is not the file that was published`,
     { hint: "nothing was signed; put the published file back, or remove it and publish a later version" },
   );
+}
+
+/** Origin of a repository's other suites. @throws {SbxError} as {@linkcode readPublished} */
+async function originOf(out: string, signer: Signer): Promise<string | undefined> {
+  const suites = await ifFound(Array.fromAsync(Deno.readDir(join(out, "dists")))) ?? [];
+  for (const { name } of suites) {
+    const { origin } = await readPublished(join(out, "dists", name), signer);
+    if (origin !== undefined) return origin;
+  }
 }
 
 /** Contents of a signed index. */

@@ -180,6 +180,7 @@ Deno.test({
       const release = await Deno.readTextFile(join(dir, "apt/dists/stable/InRelease"));
       assertStringIncludes(release, "\nOrigin: example\nLabel: example\n");
       assertEquals(await exists(join(dir, "apt/sbx-archive-keyring.pgp")), false);
+      assertEquals((await publishTo("canary", [deb])).keyring, first.keyring);
       const error = await assertRejects(() => publishTo("stable", [], { origin: "other" }), SbxError);
       assertEquals(error.code, "package.origin_changed");
       assertEquals(await Deno.readTextFile(join(dir, "apt/dists/stable/InRelease")), release);
