@@ -83,11 +83,8 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
     // Another run may have published one meanwhile.
     if (isNew && (await checkDeb(path, out)).isNew) await write(target, await Deno.readFile(path));
   }
-  const { architectures, listed, indices } = await readPool(
-    out,
-    published.hashes,
-    new Set(added.map(({ target }) => relative(out, target))),
-  );
+  for (const { target, hash } of added) published.hashes.set(relative(out, target), hash);
+  const { architectures, listed, indices } = await readPool(out, published.hashes);
   const missing = added.filter(({ target }) => !listed.has(relative(out, target)));
   if (missing.length > 0) {
     throw new SbxError(
@@ -120,6 +117,8 @@ interface NewDeb {
   path: string;
   /** its path in the pool */
   target: string;
+  /** its SHA-256 */
+  hash: string;
   /** false: the pool has it already */
   isNew: boolean;
 }
@@ -146,15 +145,16 @@ async function checkDeb(path: string, out: string): Promise<NewDeb> {
   const problem = await problemOf(path);
   if (problem !== undefined) throw invalid(path, problem, "build or copy it again");
   const target = join(out, "pool", COMPONENT, name[0], name, file);
+  const hash = hashOf("SHA256", bytes);
   const old = await Deno.readFile(target).catch(() => undefined);
-  if (old && hashOf("SHA256", old) === hashOf("SHA256", bytes)) return { path, target, isNew: false };
+  if (old && hashOf("SHA256", old) === hash) return { path, target, hash, isNew: false };
   // A damaged file was never in an index, so it may be replaced.
   if (old && await problemOf(target) === undefined) {
     throw new SbxError("package.repository_conflict", `${file} is published already, with other bytes`, {
       hint: "build it with another version: machines that have the published one would never get this one",
     });
   }
-  return { path, target, isNew: true };
+  return { path, target, hash, isNew: true };
 }
 
 function invalid(path: string, problem: string, hint: string): SbxError {
@@ -193,14 +193,12 @@ interface PoolIndex {
 }
 
 /**
- * Indices of the published packages that are still in the pool, and of the added ones.
+ * Makes the indices of the packages that are in the pool.
+ *
+ * @param hashes of all packages that may be listed, by their paths
  * @throws {SbxError} `package.repository_changed`
  */
-async function readPool(
-  out: string,
-  published: ReadonlyMap<string, string>,
-  added: ReadonlySet<string>,
-): Promise<PoolIndex> {
+async function readPool(out: string, hashes: ReadonlyMap<string, string>): Promise<PoolIndex> {
   const architectures: string[] = [];
   const listed = new Set<string>();
   const indices = new Map<string, Uint8Array>();
@@ -208,9 +206,8 @@ async function readPool(
     const entries = new TextDecoder().decode(await packageIndex(out, arch)).split(/\n{2,}/).filter(
       (entry) => {
         const { path, hash } = packageOf(entry);
-        if (path === undefined || !published.has(path) && !added.has(path)) return false;
-        // An added one was compared with its published file when it was checked.
-        if (!added.has(path) && published.get(path) !== hash) throw changed(out, path);
+        if (path === undefined || !hashes.has(path)) return false;
+        if (hashes.get(path) !== hash) throw changed(out, path);
         listed.add(path);
         return true;
       },
