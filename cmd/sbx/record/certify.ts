@@ -94,14 +94,12 @@ export async function readInput(path: string): Promise<Uint8Array> {
     const { size } = await Deno.stat(path);
     if (size <= ENVELOPE_BYTES_MAX) return await Deno.readFile(path);
   } catch (cause) {
-    throw new SbxError(
-      "certify.not_found",
-      `${path} cannot be read: ${asSbxError(cause, "reading it").message}`,
-      {
-        cause,
-        hint: "check the path",
-      },
-    );
+    const isMissing = cause instanceof Deno.errors.NotFound;
+    const reason = isMissing ? "there is no such file" : asSbxError(cause, "reading it").message;
+    throw new SbxError("certify.not_found", `${path} cannot be read: ${reason}`, {
+      cause,
+      hint: "check the path",
+    });
   }
   throw new SbxError("certify.too_large", `${path} is over ${ENVELOPE_BYTES_MAX} bytes`, {
     hint: "name a file that sbx certify wrote",

@@ -1,7 +1,6 @@
 import { dirname, resolve } from "node:path";
 import type { Report } from "../../../lib/client/api/mod.ts";
 import { type Command, JSON_OPTION } from "../../../lib/base/args/mod.ts";
-import { asSbxError } from "../../../lib/base/error/mod.ts";
 import { writeAtomic } from "../../../lib/base/home/mod.ts";
 import { formatJson, note, plain, print } from "../../../lib/base/print/mod.ts";
 import { connect } from "../connect.ts";
@@ -78,11 +77,7 @@ export async function writeReport(output: string, text: string): Promise<void> {
       "name a file, or leave out --output to print the report",
     );
   }
-  try {
-    await writeAtomic(output, text);
-  } catch (error) {
-    throw asSbxError(error, `writing ${output}`);
-  }
+  await writeAtomic(output, text);
 }
 
 async function formatReport(report: Report, format: string): Promise<string> {

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { dirname, resolve } from "node:path";
 import { SbxError } from "../error/mod.ts";
 
 /** Descriptions of a path that cannot be used, by the code of the system's error. */
@@ -24,9 +24,21 @@ export function pathError(error: unknown, argv: readonly string[]): unknown {
   const paths = [...error.message.matchAll(/'([^']+)'/g)].map(([, path]) => path);
   if (describe === undefined || paths.length === 0) return error;
   const words = argv.map((word) => word.match(/^--[a-z-]+=(.+)$/s)?.[1] ?? word);
-  const path = paths.find((path) =>
-    words.some((word) => path === word || path === resolve(word) || path.startsWith(`${word}/`))
-  );
+  const path =
+    paths.find((path) =>
+      words.some((word) => path === word || path === resolve(word) || path.startsWith(`${word}/`))
+    ) ?? words.filter((word) => word.includes("/")).map(dirname).find((folder) =>
+      // A file is written under another name, beside its own.
+      paths.some((path) => resolve(dirname(path)) === resolve(folder)) && !isFolder(folder)
+    );
   if (path === undefined) return error;
   return new SbxError("file.invalid_path", describe(path), { cause: error, hint: "check the path" });
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return Deno.statSync(path).isDirectory;
+  } catch {
+    return false;
+  }
 }
