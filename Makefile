@@ -51,7 +51,7 @@ test-kvm: setup deps image ## VMs under KVM in an emulated machine, as root; FIL
 test-agents: setup deps image ## published agents against scripted providers; FILTER=name
 	@all="claude codex opencode gemini copilot qwen pi cline cn kilo"; \
 	case " $$all " in *" $(FILTER) "*) chosen="$(FILTER)" ;; *) chosen=$$all ;; esac; \
-	for agent in $${chosen:-$$all}; do \
+	for agent in $$chosen; do \
 	  made="$${SBX_HOME:-$$HOME/.sbx}/assets/$$agent.made-of"; \
 	  of=$$({ grep -rh "GUEST_VERSION = " lib/machine; cat lib/config/profile/builtin/$$agent.toml; } | sha256sum); \
 	  [ "$$of" = "$$(cat "$$made" 2>/dev/null)" ] || { bin/sbx image build $$agent && echo "$$of" >"$$made"; } || exit; \

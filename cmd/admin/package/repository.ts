@@ -37,8 +37,10 @@ export const packageRepository: Command = {
     const [suite, origin] = [args.text("suite") ?? "stable", args.text("origin")];
     const usage = (problem: string) => usageError({ program: PROGRAM, command: packageRepository }, problem);
     if (key === undefined) throw usage("missing option --key");
-    for (const word of [suite, ...origin === undefined ? [] : [origin]]) {
-      if (!/^[a-z0-9][a-z0-9.-]*$/.test(word)) throw usage(`"${word}" is not a name of a suite or origin`);
+    for (const word of [suite, origin]) {
+      if (word !== undefined && !/^[a-z0-9][a-z0-9.-]*$/.test(word)) {
+        throw usage(`"${word}" is not a name of a suite or origin`);
+      }
     }
     const validDays = args.number("valid-days", { min: 1, max: VALID_DAYS_MAX }) ?? VALID_DAYS;
     const oldKey = args.text("old-key");

@@ -67,7 +67,7 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
   for (const path of debs) added.push(await checkDeb(path, out));
   await using signer = await openSigner(options.key, options.oldKey);
   await Deno.mkdir(out, { recursive: true });
-  using lock = await Deno.open(join(out, ".lock"), { create: true, write: true });
+  using lock = await Deno.open(join(out, ".lock"), { create: true, write: true, mode: 0o600 });
   await lock.lock(true);
   const dist = join(out, "dists", suite);
   const published = await readPublished(dist, signer);
@@ -79,11 +79,11 @@ export async function writeRepository(options: RepositoryOptions): Promise<Repos
       { hint: "leave out --origin, or publish into another folder" },
     );
   }
-  for (const { path, target, isNew } of added) {
-    // Another run may have published one meanwhile.
-    if (isNew && (await checkDeb(path, out)).isNew) await write(target, await Deno.readFile(path));
+  for (const deb of added) {
+    // Asked again: another run may have published one meanwhile.
+    if (!await isPublished(deb)) await write(deb.target, await Deno.readFile(deb.path));
+    published.hashes.set(relative(out, deb.target), deb.hash);
   }
-  for (const { target, hash } of added) published.hashes.set(relative(out, target), hash);
   const { architectures, listed, indices } = await readPool(out, published.hashes);
   const missing = added.filter(({ target }) => !listed.has(relative(out, target)));
   if (missing.length > 0) {
@@ -119,8 +119,6 @@ interface NewDeb {
   target: string;
   /** its SHA-256 */
   hash: string;
-  /** false: the pool has it already */
-  isNew: boolean;
 }
 
 /**
@@ -145,16 +143,24 @@ async function checkDeb(path: string, out: string): Promise<NewDeb> {
   const problem = await problemOf(path);
   if (problem !== undefined) throw invalid(path, problem, "build or copy it again");
   const target = join(out, "pool", COMPONENT, name[0], name, file);
-  const hash = hashOf("SHA256", bytes);
+  const deb = { path, target, hash: hashOf("SHA256", bytes) };
+  // Other bytes are refused before anything is written.
+  await isPublished(deb);
+  return deb;
+}
+
+/** Returns whether the pool has a package. @throws {SbxError} `package.repository_conflict` */
+async function isPublished({ target, hash }: NewDeb): Promise<boolean> {
   const old = await Deno.readFile(target).catch(() => undefined);
-  if (old && hashOf("SHA256", old) === hash) return { path, target, hash, isNew: false };
+  if (old && hashOf("SHA256", old) === hash) return true;
   // A damaged file was never in an index, so it may be replaced.
   if (old && await problemOf(target) === undefined) {
+    const file = basename(target);
     throw new SbxError("package.repository_conflict", `${file} is published already, with other bytes`, {
       hint: "build it with another version: machines that have the published one would never get this one",
     });
   }
-  return { path, target, hash, isNew: true };
+  return false;
 }
 
 function invalid(path: string, problem: string, hint: string): SbxError {

@@ -197,7 +197,7 @@ Deno.test({
       const pool = join(dir, "apt/pool/main/s/sample"), published = join(pool, "sample_1.0_all.deb");
       const inRelease = join(dir, "apt/dists/stable/InRelease");
       const refusal = async () => (await assertRejects(() => publish(), SbxError)).code;
-      // A package beside the published one, listed in an index that nobody signed.
+      // A package beside the published one, listed in an unsigned index.
       await Deno.copyFile(other, join(pool, "sample_1.1_all.deb"));
       await Deno.writeTextFile(
         join(dir, "apt/dists/stable/main/binary-amd64/Packages"),
